@@ -4,24 +4,18 @@ A policy is never changed, so that its log names who set which threshold when.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from functools import partial
 from typing import Final
 
-from benchapp.configuration.section import ConfigurationSection, Member, StoredEntry, Values
-from benchapp.models import DetectionPolicy, User
-from benchapp.pipeline.policies.policies import (
-    cancel_detection_policy,
-    create_detection_policy,
-    read_policy_reason,
-    read_threshold_plan,
+from benchapp.configuration.section import (
+    ConfigurationSection,
+    StoredEntry,
+    Values,
+    list_members,
+    normalize_entry,
 )
-
-
-def _normalize(values: Values) -> Values:
-    plan = read_threshold_plan(
-        values["metric"], values["smallest_change"], filter=values["filter"], label=values["label"]
-    )
-    return {**asdict(plan), "reason": read_policy_reason(values["reason"])}
+from benchapp.models import DetectionPolicy, User
+from benchapp.pipeline.policies.policies import POLICIES
 
 
 def _list_stored() -> Sequence[StoredEntry]:
@@ -40,14 +34,7 @@ def _identify_row(row: DetectionPolicy) -> tuple[str, str, str]:
 
 
 def _create(values: Values, by: User | None) -> None:
-    create_detection_policy(
-        values["metric"],
-        values["smallest_change"],
-        filter=values["filter"],
-        label=values["label"],
-        reason=values["reason"],
-        by=by,
-    )
+    POLICIES.create(DetectionPolicy(**values), by=by)
 
 
 def _remove(stored: StoredEntry, by: User | None) -> None:
@@ -57,24 +44,18 @@ def _remove(stored: StoredEntry, by: User | None) -> None:
         canceled_at=None, metric=row.metric, filter=row.filter, label=row.label
     )
     for policy_id in list(replaced.order_by("pk").values_list("pk", flat=True)):
-        cancel_detection_policy(policy_id, by=by)
+        POLICIES.cancel(policy_id, by=by)
 
 
 DETECTION_POLICIES: Final = ConfigurationSection(
     name="detection_policies",
     noun="detection policy",
-    members={
-        "metric": Member(str, is_required=True),
-        "smallest_change": Member(float, is_required=True),
-        "filter": Member(str, default=""),
-        "label": Member(str, default=""),
-        "reason": Member(str, is_required=True),
-    },
+    members=list_members(DetectionPolicy),
     identify=lambda values: (values["metric"], values["filter"], values["label"]),
     title=lambda values: ", ".join(
         part for part in (values["metric"], values["filter"] or "all series", values["label"]) if part
     ),
-    normalize=_normalize,
+    normalize=partial(normalize_entry, POLICIES),
     list_stored=_list_stored,
     create=_create,
     remove=_remove,

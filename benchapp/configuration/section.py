@@ -5,11 +5,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from django.db import models
+
 from benchapp.configuration.document import ConfigurationFault, GivenEntry, read_moment
 from benchapp.models import User
+from benchapp.models.list_entry import ListEntry
 from benchapp.pipeline.bad_value import BadValue
+from benchapp.pipeline.list_entries import EntryList
 
 Values = Mapping[str, Any]
+_KINDS: Final[Mapping[type[Any], type]] = {
+    models.BooleanField: bool,
+    models.CharField: str,
+    models.DateTimeField: datetime,
+    models.FloatField: float,
+    models.IntegerField: int,
+}
 _TYPES: Final = {
     str: "text: put it in quotes",
     bool: "true or false",
@@ -62,6 +73,30 @@ class ConfigurationSection:
     is_unique: bool = False
     export: Callable[[Values], Values] = dict
     resolve: Callable[[Values], Values] = dict
+
+
+def list_members(model: type[ListEntry], *, last: Sequence[str] = ()) -> dict[str, Member]:
+    """Return the members of an entry: what its creator gives, except ids of other rows, which differ elsewhere.
+
+    last: columns that follow the others.
+    """
+    given = [field for field in model.list_fields() if not field.is_relation]
+    return {
+        field.name: Member(
+            next(kind for each, kind in _KINDS.items() if isinstance(field, each)),
+            default=None if field.null else field.get_default(),
+            is_required=not (field.blank or field.has_default()),
+            is_optional=field.null,
+        )
+        for field in sorted(given, key=lambda field: field.name in last)
+    }
+
+
+def normalize_entry(entries: EntryList[Any], values: Values) -> Values:
+    """Return the values of an entry as they are stored. Raises BadValue."""
+    entry = entries.model(**values)
+    entries.check(entry)
+    return {name: getattr(entry, name) for name in values}
 
 
 def read_values(section: ConfigurationSection, entry: GivenEntry) -> Values | list[ConfigurationFault]:

@@ -10,9 +10,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Final, Generic, Self, TypeVar
 from uuid import UUID
 
-from django.db.models import Q
+from django.db.models import Model, Q, QuerySet
 
 T = TypeVar("T")
+Row = TypeVar("Row", bound=Model)
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -143,3 +144,14 @@ def cut_page(rows: Sequence[T], limit: int, *, cursor_of: Callable[[T], Cursor |
     items = tuple(rows[:limit])
     has_more = len(rows) > limit
     return Page(items, cursor_of(items[-1]).encode() if has_more and items else None)
+
+
+def read_page_by_time(
+    rows: QuerySet[Row], field: str, *, after: str | None, limit: int, oldest_first: bool
+) -> Page[Row]:
+    """Return a page of rows in the order of a time, the newest first by default; one query. Raises BadCursor."""
+    follows = behind(field, read_cursor(after), is_descending=not oldest_first)
+    ordered = rows.filter(follows).order_by(*by_time(field, oldest_first=oldest_first))
+    return cut_page(
+        list(ordered[: limit + 1]), limit, cursor_of=lambda row: Cursor(getattr(row, field), row.pk)
+    )

@@ -1,4 +1,4 @@
-"""Detection policies with their activity log, and dry runs of thresholds."""
+"""Detection policies, and dry runs of thresholds."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,61 +6,10 @@ from datetime import datetime
 from typing import Any, Final
 
 from benchapp.metrics import SMALLEST_CHANGES
-from benchapp.models import (
-    DetectionDryRun,
-    DetectionPolicy,
-    DetectionPolicyAction,
-    DetectionPolicyLogEntry,
-    DryRunState,
-    name_person,
-)
-from benchapp.models.policies.thresholds import list_matching_series
-from benchapp.queries.pagination import Cursor, Page, behind, by_time, cut_page, read_cursor
+from benchapp.models import DetectionDryRun, DetectionPolicy, DryRunState, name_person
+from benchapp.queries.pagination import Page, read_page_by_time
 
-# Older entries are left out.
-_LOG_MAXIMUM: Final = 200
 _DRY_RUNS_LISTED: Final = 20
-
-
-@dataclass(frozen=True, slots=True)
-class DetectionPolicyRow:
-    """One policy. smallest_change: relative; default: that of the catalog. names are "" if unknown."""
-
-    id: int
-    metric: str
-    smallest_change: float
-    default: float
-    filter: str
-    label: str
-    reason: str
-    created_by_name: str
-    created_at: datetime
-    canceled_by_name: str
-    canceled_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyLogRow:
-    """One entry of the activity log. by_name: "" for a token without owner; via: the API token, "" for a person."""
-
-    at: datetime
-    action: DetectionPolicyAction
-    by_name: str
-    via: str
-
-    @property
-    def action_text(self) -> str:
-        """Return the text of the action."""
-        return str(self.action.label)
-
-
-@dataclass(frozen=True, slots=True)
-class DetectionPolicyDetail:
-    """One policy with its activity log, oldest first. series_count: measured series that match."""
-
-    row: DetectionPolicyRow
-    activity: tuple[PolicyLogRow, ...]
-    series_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,37 +60,21 @@ class DryRunRow:
 
 
 def list_detection_policies(
-    *, is_canceled: bool = False, after: str | None = None, limit: int = 100, oldest_first: bool = False
-) -> Page[DetectionPolicyRow]:
-    """Return a page of policies, newest first; one query. Raises BadCursor."""
-    cursor = read_cursor(after)
-    rows = (
-        DetectionPolicy.objects.filter(
-            behind("created_at", cursor, is_descending=not oldest_first), canceled_at__isnull=not is_canceled
-        )
-        .select_related("created_by", "canceled_by")
-        .order_by(*by_time("created_at", oldest_first=oldest_first))[: limit + 1]
-    )
-    return cut_page(
-        [_make_row(policy) for policy in rows], limit, cursor_of=lambda row: Cursor(row.created_at, row.id)
-    )
+    *,
+    is_canceled: bool | None = False,
+    after: str | None = None,
+    limit: int = 100,
+    oldest_first: bool = False,
+) -> Page[DetectionPolicy]:
+    """Return a page of policies in effect, or of canceled ones, newest first; one query. Raises BadCursor."""
+    rows = DetectionPolicy.objects.filter(canceled_at__isnull=not is_canceled)
+    rows = rows.select_related("created_by", "canceled_by")
+    return read_page_by_time(rows, "created_at", after=after, limit=limit, oldest_first=oldest_first)
 
 
-def read_detection_policy(policy_id: int) -> DetectionPolicyDetail | None:
-    """Return one policy or None; three queries, four with a label."""
-    found = DetectionPolicy.objects.filter(pk=policy_id).select_related("created_by", "canceled_by").first()
-    if found is None:
-        return None
-    entries = DetectionPolicyLogEntry.objects.filter(policy=found).order_by("at", "id")
-    rows = entries.values_list("at", "action", "by__username", "via")[:_LOG_MAXIMUM]
-    return DetectionPolicyDetail(
-        _make_row(found),
-        tuple(
-            PolicyLogRow(at, DetectionPolicyAction(action), name_person(name), via)
-            for at, action, name, via in rows
-        ),
-        series_count=len(list_matching_series(found.filter, found.label)),
-    )
+def read_detection_policy(policy_id: int) -> DetectionPolicy | None:
+    """Return one policy or None; one query."""
+    return DetectionPolicy.objects.select_related("created_by", "canceled_by").filter(pk=policy_id).first()
 
 
 def list_dry_runs() -> tuple[DryRunRow, ...]:
@@ -154,22 +87,6 @@ def read_dry_run(dry_run_id: int) -> DryRunRow | None:
     """Return one dry run or None; one query."""
     found = DetectionDryRun.objects.filter(pk=dry_run_id).select_related("created_by").first()
     return None if found is None else _make_dry_run(found)
-
-
-def _make_row(policy: DetectionPolicy) -> DetectionPolicyRow:
-    return DetectionPolicyRow(
-        id=policy.pk,
-        metric=policy.metric,
-        smallest_change=policy.smallest_change,
-        default=SMALLEST_CHANGES[policy.metric],
-        filter=policy.filter,
-        label=policy.label,
-        reason=policy.reason,
-        created_by_name=name_person(policy.created_by),
-        created_at=policy.created_at,
-        canceled_by_name=name_person(policy.canceled_by),
-        canceled_at=policy.canceled_at,
-    )
 
 
 def _make_dry_run(found: DetectionDryRun) -> DryRunRow:

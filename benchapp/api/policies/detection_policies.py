@@ -5,7 +5,6 @@ from functools import partial
 from typing import Annotated, Any, Final
 
 from django.http import HttpResponse
-from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema
 from msgspec import Meta
 from rest_framework import serializers
@@ -21,17 +20,14 @@ from benchapp.api.framework.answers import (
     list_columns,
     with_columns,
 )
-from benchapp.api.framework.lists import answer_list, take_page_request
-from benchapp.api.framework.openapi import in_formats
+from benchapp.api.framework.list_entries import EntryResource, make_views, with_entry_columns
 from benchapp.api.framework.parameters import (
     PageParameters,
     flag_parameter,
-    read_parameters,
     refuse_parameters,
-    take_oldest_first,
     time_order_parameter,
 )
-from benchapp.api.framework.permissions import MayReadOrEdit, find_person, read_actor
+from benchapp.api.framework.permissions import MayReadOrEdit, find_person
 from benchapp.api.framework.problems import ErrorProblems, bad_value, map_errors, not_found
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView, read_body
@@ -40,56 +36,69 @@ from benchapp.metrics import JUDGED_METRICS
 from benchapp.models import (
     THRESHOLD_MAXIMUM,
     THRESHOLD_MINIMUM,
+    DetectionPolicy,
     DetectionPolicyAction,
     DryRunState,
 )
+from benchapp.models.policies.thresholds import list_matching_series
+from benchapp.pipeline.bad_value import BadValue
 from benchapp.pipeline.policies.dry_runs import (
     DRY_RUN_SERIES_MAXIMUM,
     UnknownDryRun,
     cancel_dry_run,
     start_dry_run,
 )
-from benchapp.pipeline.policies.policies import (
-    LABEL_MAXIMUM,
-    POLICY_REASON_MAXIMUM,
-    BadDetectionPolicy,
-    UnknownDetectionPolicy,
-    cancel_detection_policy,
-    create_detection_policy,
-    restore_detection_policy,
-)
+from benchapp.pipeline.policies.policies import POLICIES
 from benchapp.queries.policies import (
-    DetectionPolicyDetail,
-    DetectionPolicyRow,
     DryRunIncident,
     DryRunRow,
     list_detection_policies,
     read_detection_policy,
     read_dry_run,
 )
-from benchapp.queue import wake_dry_run, wake_up
+from benchapp.queue import wake_dry_run
 
 _PROBLEMS: Final[ErrorProblems] = {
-    UnknownDetectionPolicy: partial(not_found, "detection policy"),
     UnknownDryRun: partial(not_found, "dry run"),
-    BadDetectionPolicy: bad_value,
+    BadValue: bad_value,
 }
 
 
+class ThresholdInput(serializers.ModelSerializer[Any]):
+    """A threshold for the series of a filter and a label."""
+
+    metric = serializers.ChoiceField(choices=JUDGED_METRICS)
+
+    class Meta:
+        model = DetectionPolicy
+        fields: tuple[str, ...] = tuple(name for name in DetectionPolicy.given if name != "reason")
+        extra_kwargs: Final = {
+            "smallest_change": {
+                "min_value": THRESHOLD_MINIMUM,
+                "max_value": THRESHOLD_MAXIMUM,
+                "help_text": "threshold, relative: 0.05 is 5 %",
+            },
+            "filter": {"default": "", "help_text": "filter bar syntax; empty: all series"},
+            "label": {"default": "", "help_text": "KEY=VALUE of the newest run of a series; empty: any"},
+        }
+
+
+class DetectionPolicyInput(ThresholdInput):
+    """A new detection policy."""
+
+    class Meta(ThresholdInput.Meta):
+        fields = DetectionPolicy.given
+
+
+class DetectionPolicyChanges(serializers.Serializer[Any]):
+    """The action."""
+
+    is_canceled = serializers.BooleanField(help_text="true: cancel, as DELETE; false: restore")
+
+
+@with_entry_columns(DetectionPolicyInput, after={"smallest_change": ("default",)})
 class DetectionPolicyRowAnswer(ApiAnswer, kw_only=True, frozen=True):
-    id: int
-    metric: str
-    smallest_change: Annotated[float, Meta(description="threshold, relative: 0.05 is 5 %")]
     default: Annotated[float, Meta(description="threshold without a policy")]
-    filter: Annotated[str, Meta(description="filter bar syntax; empty: all series")]
-    label: Annotated[str, Meta(description="KEY=VALUE of the newest run of a series; empty: any")]
-    reason: str
-    created_by: str | None
-    created_at: Time
-    canceled_by: str | None
-    canceled_at: Time | None
-    url: str
-    page: str
 
 
 class PolicyLogEntryAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -109,11 +118,44 @@ class ListedDetectionPolicyAnswer(ChosenColumns, kw_only=True, frozen=True):
     """A detection policy has the columns that `fields` names."""
 
 
-DETECTION_POLICY_COLUMNS: Final = list_columns(ListedDetectionPolicyAnswer)
-
-
 class DetectionPolicyPage(AnswerPage, kw_only=True, frozen=True):
     detection_policies: Sequence[ListedDetectionPolicyAnswer]
+
+
+class DetectionPolicyParameters(PageParameters):
+    """Which policies."""
+
+    columns = list_columns(ListedDetectionPolicyAnswer)
+
+    canceled = flag_parameter(
+        source="is_canceled", help_text="true: canceled policies, false: those in effect"
+    )
+    sort = time_order_parameter("created_at")
+
+
+DetectionPolicies, OneDetectionPolicy = make_views(
+    EntryResource(
+        entries=POLICIES,
+        path="detection-policies",
+        place="policies",
+        parameters=DetectionPolicyParameters,
+        input=DetectionPolicyInput,
+        changes=DetectionPolicyChanges,
+        actions={("is_canceled", True): POLICIES.cancel, ("is_canceled", False): POLICIES.restore},
+        row=DetectionPolicyRowAnswer,
+        listed=ListedDetectionPolicyAnswer,
+        page=DetectionPolicyPage,
+        answer=DetectionPolicyAnswer,
+        activity=PolicyLogEntryAnswer,
+        list_page=list_detection_policies,
+        read=read_detection_policy,
+        describe_more=lambda policy: {"series": len(list_matching_series(policy.filter, policy.label))},
+    ),
+    list="List detection policies, newest first by default.",
+    create="Create a detection policy; the series that match are evaluated again.",
+    read="Read one detection policy with its activity log.",
+    change="Cancel it, or restore a canceled one.",
+)
 
 
 class DryRunIncidentAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -154,128 +196,6 @@ class DryRunAnswer(ApiAnswer, kw_only=True, frozen=True):
     page: str
 
 
-class DetectionPolicyParameters(PageParameters):
-    """Which policies."""
-
-    columns = DETECTION_POLICY_COLUMNS
-
-    canceled = flag_parameter(help_text="true: canceled policies, false: those in effect")
-    sort = time_order_parameter("created_at")
-
-
-class ThresholdInput(serializers.Serializer[Any]):
-    """A threshold for the series of a filter and a label."""
-
-    metric = serializers.ChoiceField(choices=JUDGED_METRICS)
-    smallest_change = serializers.FloatField(
-        min_value=THRESHOLD_MINIMUM, max_value=THRESHOLD_MAXIMUM, help_text="relative: 0.05 is 5 %"
-    )
-    filter = serializers.CharField(
-        required=False,
-        default="",
-        allow_blank=True,
-        max_length=2000,
-        help_text="filter bar syntax; empty: all series",
-    )
-    label = serializers.CharField(  # type: ignore[assignment]  # a serializer has a label itself
-        required=False,
-        default="",
-        allow_blank=True,
-        max_length=LABEL_MAXIMUM,
-        help_text="KEY=VALUE of the newest run of a series; empty: any",
-    )
-
-
-class DetectionPolicyInput(ThresholdInput):
-    """A new detection policy."""
-
-    reason = serializers.CharField(max_length=POLICY_REASON_MAXIMUM)
-
-
-class DetectionPolicyChanges(serializers.Serializer[Any]):
-    """The action."""
-
-    is_canceled = serializers.BooleanField(help_text="true: cancel, as DELETE; false: restore")
-
-
-class DetectionPolicies(ApiView):
-    """All detection policies."""
-
-    permission_classes = [MayReadOrEdit]
-
-    @extend_schema(
-        operation_id="list_detection_policies",
-        parameters=[DetectionPolicyParameters],
-        responses=in_formats(DetectionPolicyPage, "the rows only"),
-    )
-    def get(self, request: Request) -> HttpResponseBase:
-        """List detection policies, newest first by default."""
-        wanted = read_parameters(request, DetectionPolicyParameters)
-        oldest_first = take_oldest_first(wanted)
-        return answer_list(
-            request,
-            DetectionPolicyPage,
-            ListedDetectionPolicyAnswer,
-            page=take_page_request(wanted),
-            read=lambda after, limit: list_detection_policies(
-                is_canceled=wanted["canceled"], after=after, limit=limit, oldest_first=oldest_first
-            ),
-            describe=lambda rows: [build(ListedDetectionPolicyAnswer, _describe_row(each)) for each in rows],
-            name="detection_policies",
-        )
-
-    @extend_schema(
-        operation_id="create_detection_policy",
-        request=DetectionPolicyInput,
-        responses={201: DetectionPolicyAnswer},
-    )
-    def post(self, request: Request) -> Response:
-        """Create a detection policy; the series that match are evaluated again."""
-        refuse_parameters(request)
-        wanted = read_body(request, DetectionPolicyInput)
-        with map_errors(_PROBLEMS):
-            created = create_detection_policy(**wanted, **read_actor(request))
-        wake_up()
-        policy = _describe_policy(_find(created.pk))
-        return Response(policy, status=201, headers={"Location": policy.url})
-
-
-class OneDetectionPolicy(ApiView):
-    """One detection policy."""
-
-    permission_classes = [MayReadOrEdit]
-
-    @extend_schema(operation_id="read_detection_policy", responses=DetectionPolicyAnswer)
-    def get(self, request: Request, policy_id: int) -> HttpResponse:
-        """Read one detection policy with its activity log."""
-        refuse_parameters(request)
-        return answer_json(request, _describe_policy(_find(policy_id)))
-
-    @extend_schema(
-        operation_id="change_detection_policy",
-        request=DetectionPolicyChanges,
-        responses=DetectionPolicyAnswer,
-    )
-    def patch(self, request: Request, policy_id: int) -> HttpResponse:
-        """Cancel it, or restore a canceled one."""
-        refuse_parameters(request)
-        wanted = read_body(request, DetectionPolicyChanges)
-        apply = cancel_detection_policy if wanted["is_canceled"] else restore_detection_policy
-        with map_errors(_PROBLEMS):
-            apply(policy_id, **read_actor(request))
-        wake_up()
-        return answer_json(request, _describe_policy(_find(policy_id)))
-
-    @extend_schema(operation_id="cancel_detection_policy", responses={204: None})
-    def delete(self, request: Request, policy_id: int) -> Response:
-        """Cancel it; the row and its activity log remain, and PATCH can restore it."""
-        refuse_parameters(request)
-        with map_errors(_PROBLEMS):
-            cancel_detection_policy(policy_id, **read_actor(request))
-        wake_up()
-        return Response(status=204)
-
-
 class DetectionDryRuns(ApiView):
     """Dry runs of thresholds."""
 
@@ -313,26 +233,6 @@ class OneDetectionDryRun(ApiView):
         return Response(status=204)
 
 
-def _describe_row(row: DetectionPolicyRow) -> DetectionPolicyRowAnswer:
-    return build(
-        DetectionPolicyRowAnswer,
-        row,
-        created_by=row.created_by_name or None,
-        canceled_by=row.canceled_by_name or None,
-        url=f"{PREFIX}/detection-policies/{row.id}",
-        page=f"/policies/{row.id}/",
-    )
-
-
-def _describe_policy(detail: DetectionPolicyDetail) -> DetectionPolicyAnswer:
-    return build(
-        DetectionPolicyAnswer,
-        _describe_row(detail.row),
-        series=detail.series_count,
-        activity=[build(PolicyLogEntryAnswer, entry, by=entry.by_name or None) for entry in detail.activity],
-    )
-
-
 def _describe_dry_run(row: DryRunRow) -> DryRunAnswer:
     return build(
         DryRunAnswer,
@@ -350,13 +250,6 @@ def _describe_dry_run(row: DryRunRow) -> DryRunAnswer:
 
 def _describe_incident(incident: DryRunIncident) -> DryRunIncidentAnswer:
     return build(DryRunIncidentAnswer, incident, incident=incident.incident_id)
-
-
-def _find(policy_id: int) -> DetectionPolicyDetail:
-    detail = read_detection_policy(policy_id)
-    if detail is None:
-        raise not_found("detection policy", f"detection policy {policy_id} does not exist")
-    return detail
 
 
 def _find_dry_run(dry_run_id: int) -> DryRunRow:

@@ -6,14 +6,16 @@ from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.functions import RandomUUID
 from django.db import models
 
+from benchapp.metrics import SMALLEST_CHANGES
 from benchapp.models.account import User
+from benchapp.models.list_entry import ListEntry, ListLogEntry
 
 # As relative changes; levels of less than 1 % are within the buckets of fio's percentiles.
 THRESHOLD_MINIMUM = 0.01
 THRESHOLD_MAXIMUM = 10.0
 
 
-class DetectionPolicy(models.Model):
+class DetectionPolicy(ListEntry):
     """The threshold of one metric for the series that a filter and a label match.
 
     smallest_change: relative, 0.05 is 5 %. filter: in the filter language; "" for all. label: KEY=VALUE of the newest
@@ -21,6 +23,8 @@ class DetectionPolicy(models.Model):
     for all series, and the newest of equals applies. canceled_at: a canceled policy has no effect. uid: identity in
     archives.
     """
+
+    given = ("metric", "smallest_change", "filter", "label", "reason")
 
     uid = models.UUIDField(db_default=RandomUUID(), unique=True, editable=False)
     metric = models.CharField(max_length=30)
@@ -48,6 +52,11 @@ class DetectionPolicy(models.Model):
         return f"{self.metric} from {self.smallest_change:.0%} on: {self.filter or 'all series'}"
 
     @property
+    def default(self) -> float:
+        """Return the smallest change of the metric without a policy."""
+        return SMALLEST_CHANGES[self.metric]
+
+    @property
     def rank(self) -> tuple[bool, bool, float]:
         """Return what decides between policies that match the same series: the largest applies.
 
@@ -64,8 +73,8 @@ class DetectionPolicyAction(models.TextChoices):
     RESTORED = "restored", "restored"
 
 
-class DetectionPolicyLogEntry(models.Model):
-    """One entry of the activity log. via: the API token that was used, "" for a person."""
+class DetectionPolicyLogEntry(ListLogEntry):
+    """One entry of the activity log."""
 
     policy = models.ForeignKey(
         DetectionPolicy, on_delete=models.CASCADE, related_name="log_entries", db_index=False
@@ -83,7 +92,7 @@ class DetectionPolicyLogEntry(models.Model):
             ),
         )
         indexes = (
-            # queries.policies.read_detection_policy: its activity log.
+            # ListEntry.list_activity: of one policy.
             models.Index(fields=["policy", "at", "id"], name="detection_policy_log_by_time"),
         )
 

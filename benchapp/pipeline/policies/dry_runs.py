@@ -20,11 +20,12 @@ from benchapp.metrics import list_judged_metrics
 from benchapp.models import AuditKind, DetectionDryRun, DetectionPolicy, DryRunState, Series, User
 from benchapp.models.policies.thresholds import list_matching_series, read_thresholds
 from benchapp.pipeline.audit import record_write, snapshot
+from benchapp.pipeline.bad_value import BadValue
 from benchapp.pipeline.detection.histories import read_histories, to_microseconds, to_time
 from benchapp.pipeline.detection.metric import judge_metric
 from benchapp.pipeline.detection.rows import MetricKey, read_baselines, read_usual_spreads
 from benchapp.pipeline.detection.series import MetricHistory, select_metric
-from benchapp.pipeline.policies.policies import BadDetectionPolicy, read_threshold_plan
+from benchapp.pipeline.policies.policies import check_threshold
 from benchapp.pipeline.policies.simulated_incidents import (
     SimulatedChange,
     SimulatedIncident,
@@ -56,13 +57,14 @@ _Found = dict[str, list[dict[str, Any]]]
 def start_dry_run(
     metric: str, smallest_change: float, *, filter: str, label: str, by: User | None
 ) -> DetectionDryRun:
-    """Create a dry run over the newest 90 days, which the task advances. Raises BadDetectionPolicy."""
-    plan = read_threshold_plan(metric, smallest_change, filter=filter, label=label)
+    """Create a dry run over the newest 90 days, which the task advances. Raises BadValue."""
+    plan = DetectionPolicy(metric=metric, smallest_change=smallest_change, filter=filter, label=label)
+    check_threshold(plan)
     with transaction.atomic():
         running = DetectionDryRun.objects.select_for_update(no_key=True).filter(state=DryRunState.RUNNING)
         if len(running) >= RUNNING_MAXIMUM:
             text = f"{RUNNING_MAXIMUM} dry runs are running: wait until one is done, or cancel one"
-            raise BadDetectionPolicy("", text)
+            raise BadValue("", text)
         ids = list_matching_series(plan.filter, plan.label)
         dry_run = DetectionDryRun.objects.create(
             filter=plan.filter,
@@ -86,7 +88,7 @@ def start_dry_run(
 
 @transaction.atomic
 def cancel_dry_run(dry_run_id: int) -> DetectionDryRun:
-    """Cancel a running dry run: nothing more is evaluated. Raises UnknownDryRun; BadDetectionPolicy if it has ended.
+    """Cancel a running dry run: nothing more is evaluated. Raises UnknownDryRun; BadValue if it has ended.
 
     Waits for the batch that a worker evaluates.
     """
@@ -96,7 +98,7 @@ def cancel_dry_run(dry_run_id: int) -> DetectionDryRun:
     if dry_run is None:
         raise UnknownDryRun(f"dry run {dry_run_id} does not exist")
     if not is_canceled:
-        raise BadDetectionPolicy("", f"dry run {dry_run_id} has ended: it is {dry_run.state}")
+        raise BadValue("", f"dry run {dry_run_id} has ended: it is {dry_run.state}")
     before, after = {"state": DryRunState.RUNNING.value}, {"state": DryRunState.CANCELED.value}
     record_write(AuditKind.DRY_RUN, "canceled", object_id=dry_run_id, before=before, after=after)
     return dry_run

@@ -4,12 +4,10 @@ from typing import Any, Final
 
 from django import forms
 
-from benchapp.grammar import LENGTH_MAXIMUM
 from benchapp.metrics import CATALOG, JUDGED_METRICS, SMALLEST_CHANGES
-from benchapp.models import THRESHOLD_MAXIMUM, THRESHOLD_MINIMUM
-from benchapp.pipeline.policies.policies import LABEL_MAXIMUM, POLICY_REASON_MAXIMUM
-
-_TEXT: Final = {"autocomplete": "off", "autocapitalize": "off", "spellcheck": "false"}
+from benchapp.models import THRESHOLD_MAXIMUM, THRESHOLD_MINIMUM, DetectionPolicy
+from benchapp.pipeline.bad_value import BadValue
+from benchapp.web.site.list_entries import FILTER_HELP, FILTER_INPUT, TEXT_INPUT, WORD_INPUT, EntryForm
 
 
 def _list_metrics() -> list[tuple[str, str]]:
@@ -19,7 +17,7 @@ def _list_metrics() -> list[tuple[str, str]]:
     ]
 
 
-class DetectionPolicyForm(forms.Form):
+class DetectionPolicyForm(EntryForm):
     """The threshold of a metric, in percent, for the series of a filter and a label."""
 
     metric = forms.ChoiceField(label="Metric", choices=_list_metrics)
@@ -30,32 +28,28 @@ class DetectionPolicyForm(forms.Form):
         help_text="Smaller changes are not reported.",
         widget=forms.NumberInput(attrs={"step": "any"}),
     )
-    filter = forms.CharField(
-        label="Applies to",
-        required=False,
-        max_length=LENGTH_MAXIMUM,
-        help_text="Filter bar syntax: host:db-1, pool:web volume_type:gp3. Empty: all series.",
-        widget=forms.TextInput(attrs={**_TEXT, "data-completion": ""}),
-    )
-    label = forms.CharField(
-        label="Label of the newest run",
-        required=False,
-        max_length=LABEL_MAXIMUM,
-        help_text="KEY=VALUE. Empty: with any labels.",
-        widget=forms.TextInput(attrs=_TEXT),
-    )
-    reason = forms.CharField(
-        label="Reason",
-        max_length=POLICY_REASON_MAXIMUM,
-        widget=forms.TextInput(attrs={"autocomplete": "off"}),
-    )
+    field_order = ("metric", "threshold")
+
+    class Meta:
+        model = DetectionPolicy
+        # The form has the smallest change in percent.
+        fields = tuple(name for name in DetectionPolicy.given if name != "smallest_change")
+        labels: Final = {"filter": "Applies to", "label": "Label of the newest run"}
+        help_texts: Final = {"filter": FILTER_HELP, "label": "KEY=VALUE. Empty: with any labels."}
+        widgets: Final = {"filter": FILTER_INPUT, "label": WORD_INPUT, "reason": TEXT_INPUT}
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         # A dry run does not depend on the reason.
         self.fields["reason"].required = "dry_run" not in self.data
 
-    def refuse(self, field: str, message: str) -> None:
+    def clean(self) -> dict[str, Any]:
+        """Convert the threshold."""
+        if "threshold" in self.cleaned_data:
+            self.instance.smallest_change = self.cleaned_data["threshold"] / 100
+        return super().clean()
+
+    def refuse(self, problem: BadValue) -> None:
         """Add an error to its field."""
-        name = {"smallest_change": "threshold"}.get(field, field)
-        self.add_error(name if name in self.fields else None, f"{message[:1].upper()}{message[1:]}.")
+        problem.field = {"smallest_change": "threshold"}.get(problem.field, problem.field)
+        super().refuse(problem)

@@ -7,9 +7,9 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from benchapp.metrics import CATALOG
-from benchapp.models import DryRunState, name_scopes
+from benchapp.models import DetectionPolicy, DryRunState, name_scopes
 from benchapp.pipeline.policies.dry_runs import DRY_RUN_DAYS
-from benchapp.queries.policies import DetectionPolicyRow, DryRunIncident, DryRunRow
+from benchapp.queries.policies import DryRunIncident, DryRunRow
 from benchapp.web.site.value_texts import (
     format_count,
     format_integer,
@@ -28,7 +28,7 @@ class DryRunIncidentLine:
     link: str
 
 
-def format_policy_title(row: DetectionPolicyRow) -> str:
+def format_policy_title(row: DetectionPolicy) -> str:
     """Return the title of one policy: "IOPS from 10 % on: pool:web"."""
     state = " (canceled)" if row.canceled_at else ""
     return f"{format_threshold(row.metric, row.smallest_change)}: {describe_target(row.filter, row.label)}{state}"

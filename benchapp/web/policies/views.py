@@ -1,7 +1,7 @@
 """Create, cancel and restore detection policies; dry runs of thresholds."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
@@ -11,21 +11,17 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from benchapp.metrics import CATALOG, JUDGED_METRICS
 from benchapp.models import DetectionPolicy, DryRunState, Role
+from benchapp.models.policies.thresholds import list_matching_series
+from benchapp.pipeline.bad_value import BadValue
 from benchapp.pipeline.policies.dry_runs import UnknownDryRun, cancel_dry_run, start_dry_run
-from benchapp.pipeline.policies.policies import (
-    BadDetectionPolicy,
-    UnknownDetectionPolicy,
-    cancel_detection_policy,
-    create_detection_policy,
-    restore_detection_policy,
-)
+from benchapp.pipeline.policies.policies import POLICIES
 from benchapp.queries.policies import (
     list_detection_policies,
     list_dry_runs,
     read_detection_policy,
     read_dry_run,
 )
-from benchapp.queue import wake_dry_run, wake_up
+from benchapp.queue import wake_dry_run
 from benchapp.web.policies.forms import DetectionPolicyForm
 from benchapp.web.policies.texts import (
     describe_dry_run,
@@ -37,6 +33,7 @@ from benchapp.web.policies.texts import (
 from benchapp.web.site.access import may_read, needs_role, read_person
 from benchapp.web.site.command_lines import format_curl_command
 from benchapp.web.site.filter_forms import keep_query
+from benchapp.web.site.list_entries import change_entry, confirm_change, describe_entry
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.pagination import turn_page
 from benchapp.web.site.value_texts import format_percent
@@ -44,10 +41,9 @@ from benchapp.web.site.value_texts import format_percent
 ROWS_ON_A_PAGE: Final = 50
 # Between two loads of the page of a running dry run.
 _REFRESH_S: Final = 3
-_PLANNED: Final = ("metric", "filter", "label")
 _ACTIONS: Final[Mapping[str, tuple[Callable[..., DetectionPolicy], str]]] = {
-    "cancel": (cancel_detection_policy, "Canceled. The series are evaluated again."),
-    "restore": (restore_detection_policy, "Restored. The series are evaluated again."),
+    "cancel": (POLICIES.cancel, "Canceled. The series are evaluated again."),
+    "restore": (POLICIES.restore, "Restored. The series are evaluated again."),
 }
 
 
@@ -107,9 +103,9 @@ def add_detection_policy(request: HttpRequest) -> HttpResponse:
     )
     if request.method == "POST" and form.is_valid():
         try:
-            return _save(request, form.cleaned_data, is_dry_run="dry_run" in request.POST)
-        except BadDetectionPolicy as problem:
-            form.refuse(problem.field, str(problem))
+            return _save(request, form.instance, is_dry_run="dry_run" in request.POST)
+        except BadValue as problem:
+            form.refuse(problem)
     return render(
         request, "policies/add_detection_policy.html", {"form": form}, status=400 if form.errors else 200
     )
@@ -120,19 +116,15 @@ def add_detection_policy(request: HttpRequest) -> HttpResponse:
 @may_read
 def detection_policy(request: HttpRequest, policy_id: int) -> HttpResponse:
     """Show one policy with its activity."""
-    detail = read_detection_policy(policy_id)
-    if detail is None:
+    policy = read_detection_policy(policy_id)
+    if policy is None:
         raise Http404(f"Detection policy {policy_id} does not exist.")
-    row = detail.row
     context = {
-        "title": format_policy_title(row),
-        "row": row,
-        "metric": CATALOG[row.metric],
-        "threshold": format_percent(row.smallest_change),
-        "default": format_percent(row.default),
-        "activity": detail.activity,
-        "series_count": detail.series_count,
-        "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/detection-policies/{row.id}"),
+        **describe_entry(request, policy, title=format_policy_title(policy), path="detection-policies"),
+        "metric": CATALOG[policy.metric],
+        "threshold": format_percent(policy.smallest_change),
+        "default": format_percent(policy.default),
+        "series_count": len(list_matching_series(policy.filter, policy.label)),
     }
     return render(request, "policies/detection_policy.html", context)
 
@@ -142,16 +134,7 @@ def detection_policy(request: HttpRequest, policy_id: int) -> HttpResponse:
 def change_detection_policy(request: HttpRequest, policy_id: int, act: str) -> HttpResponse:
     """Cancel a policy, or restore it."""
     apply, success_text = _ACTIONS[act]
-    try:
-        apply(policy_id, by=read_person(request))
-    except UnknownDetectionPolicy as error:
-        raise Http404(f"{error}.") from error
-    except BadDetectionPolicy as problem:
-        messages.error(request, f"Not changed: {problem}.", extra_tags="bad")
-    else:
-        wake_up()
-        messages.success(request, success_text, extra_tags="good")
-    return redirect("detection_policy", policy_id=policy_id)
+    return change_entry(request, apply, policy_id, success_text=success_text, page="detection_policy")
 
 
 @never_cache
@@ -196,23 +179,26 @@ def change_dry_run(request: HttpRequest, dry_run_id: int) -> HttpResponse:
         cancel_dry_run(dry_run_id)
     except UnknownDryRun as error:
         raise Http404(f"{error}. Dry runs are deleted after 30 days.") from error
-    except BadDetectionPolicy as problem:
+    except BadValue as problem:
         messages.error(request, f"Not canceled: {problem}.", extra_tags="bad")
     else:
         messages.success(request, "Canceled. Nothing more is evaluated.", extra_tags="good")
     return redirect("dry_run", dry_run_id=dry_run_id)
 
 
-def _save(request: HttpRequest, given: Mapping[str, Any], *, is_dry_run: bool) -> HttpResponse:
-    values = {name: given[name] for name in _PLANNED}
-    values["smallest_change"] = given["threshold"] / 100
+def _save(request: HttpRequest, policy: DetectionPolicy, *, is_dry_run: bool) -> HttpResponse:
     if is_dry_run:
-        started = start_dry_run(**values, by=read_person(request))
+        started = start_dry_run(
+            policy.metric,
+            policy.smallest_change,
+            filter=policy.filter,
+            label=policy.label,
+            by=read_person(request),
+        )
         wake_dry_run()
         return redirect("dry_run", dry_run_id=started.pk)
-    saved = create_detection_policy(**values, reason=given["reason"], by=read_person(request))
-    wake_up()
-    messages.success(request, "Saved. The series are evaluated again.", extra_tags="good")
+    saved = POLICIES.create(policy, by=read_person(request))
+    confirm_change(request, "Saved. The series are evaluated again.")
     return redirect("detection_policy", policy_id=saved.pk)
 
 

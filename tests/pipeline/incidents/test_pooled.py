@@ -13,6 +13,7 @@ from django.test.utils import CaptureQueriesContext
 from benchapp.analysis.detection.pooled_levels import POOLED_METHOD
 from benchapp.models import (
     Change,
+    DetectionPolicy,
     Incident,
     IncidentEvent,
     Level,
@@ -412,7 +413,9 @@ def test_opened_incident_is_notified_once(slower_host: Any) -> None:
 def test_policy_applies_to_the_pooled_levels_at_once(quiet_host: list[Series]) -> None:
     """40 % of a threshold of 10 % is more than a change of −3 %."""
     cells = quiet_host
-    policy = create_detection_policy("iops", 0.1, filter="host:db-1", label="", reason="noisy", by=None)
+    policy = create_detection_policy(
+        DetectionPolicy(metric="iops", smallest_change=0.1, filter="host:db-1", reason="noisy"), by=None
+    )
     measure(cells, 6, factor=0.97)
     assert not Incident.objects.exists()
 

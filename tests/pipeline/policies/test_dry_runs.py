@@ -16,6 +16,7 @@ from benchapp.models import (
     PlannedEventKind,
     Series,
 )
+from benchapp.pipeline.bad_value import BadValue
 from benchapp.pipeline.policies import dry_runs
 from benchapp.pipeline.policies.dry_runs import (
     advance_dry_runs,
@@ -23,7 +24,6 @@ from benchapp.pipeline.policies.dry_runs import (
     has_running_dry_runs,
     start_dry_run,
 )
-from benchapp.pipeline.policies.policies import BadDetectionPolicy
 from tests.factories import make_dry_run, make_host
 from tests.pipeline.detection.judging import judge_all, make_cells, make_level
 
@@ -209,7 +209,7 @@ def test_finished_batch_clears_the_attempts(monkeypatch: pytest.MonkeyPatch) -> 
 def test_running_dry_runs_are_limited_and_a_canceled_one_makes_room() -> None:
     running = [make_dry_run() for _ in range(dry_runs.RUNNING_MAXIMUM)]
 
-    with pytest.raises(BadDetectionPolicy, match="wait until one is done, or cancel one"):
+    with pytest.raises(BadValue, match="wait until one is done, or cancel one"):
         start_dry_run("iops", 0.1, filter="", label="", by=None)
     dry_runs.cancel_dry_run(running[0].pk)
 
@@ -225,7 +225,7 @@ def test_canceled_dry_run_is_not_advanced_and_stays_canceled() -> None:
     assert canceled.finished_at is not None
     assert dry_runs.has_running_dry_runs() is False
     assert advance_dry_runs(budget_s=60) is False
-    with pytest.raises(BadDetectionPolicy, match="it is canceled"):
+    with pytest.raises(BadValue, match="it is canceled"):
         dry_runs.cancel_dry_run(dry_run.pk)
     with pytest.raises(dry_runs.UnknownDryRun):
         dry_runs.cancel_dry_run(dry_run.pk + 1)

@@ -13,10 +13,10 @@ from benchapp.models import (
     Series,
 )
 from benchapp.models.policies.thresholds import read_thresholds
+from benchapp.pipeline.bad_value import BadValue
+from benchapp.pipeline.list_entries import UnknownEntry
 from benchapp.pipeline.policies import policies
 from benchapp.pipeline.policies.policies import (
-    BadDetectionPolicy,
-    UnknownDetectionPolicy,
     cancel_detection_policy,
     create_detection_policy,
     restore_detection_policy,
@@ -33,10 +33,10 @@ def create(smallest_change: float, **fields: Any) -> DetectionPolicy:
         "filter": "",
         "label": "",
         "reason": "noisy",
-        "by": None,
         **fields,
     }
-    return create_detection_policy(given.pop("metric"), smallest_change, **given)
+    by = given.pop("by", None)
+    return create_detection_policy(DetectionPolicy(smallest_change=smallest_change, **given), by=by)
 
 
 def make_step(size: float) -> Series:
@@ -181,7 +181,7 @@ def test_quiet_run_of_a_series_with_another_label_is_evaluated_with_its_threshol
     ],
 )
 def test_invalid_policy_is_refused_with_its_field(fields: dict[str, Any], field: str) -> None:
-    with pytest.raises(BadDetectionPolicy) as refused:
+    with pytest.raises(BadValue) as refused:
         create(**{"smallest_change": 0.1, **fields})
 
     assert refused.value.field == field
@@ -192,14 +192,14 @@ def test_policies_in_effect_are_limited(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(policies, "POLICIES_MAXIMUM", 1)
     first = create(0.1)
 
-    with pytest.raises(BadDetectionPolicy, match="limit of 1"):
+    with pytest.raises(BadValue, match="limit of 1"):
         create(0.2)
     cancel_detection_policy(first.pk, by=None)
     create(0.2)
-    with pytest.raises(BadDetectionPolicy, match="limit of 1"):
+    with pytest.raises(BadValue, match="limit of 1"):
         restore_detection_policy(first.pk, by=None)
 
 
 def test_unknown_policy_cannot_be_canceled() -> None:
-    with pytest.raises(UnknownDetectionPolicy):
+    with pytest.raises(UnknownEntry):
         cancel_detection_policy(999, by=None)

@@ -1,0 +1,73 @@
+"""What the entries of lists have in common that are never edited: detection policies and planned events."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Final
+
+from django.db import models
+
+from benchapp.models.access.person_names import name_person
+
+_LOG_MAXIMUM: Final = 200
+
+
+class ListEntry(models.Model):
+    """An entry that a user creates, cancels and restores; its log names who did it.
+
+    given: the columns that its creator gives, in the order of API, form and configuration file; no other can be
+    written. changed: the times that actions set, each with its person: `canceled_at` and `canceled_by`.
+    """
+
+    given: ClassVar[Sequence[str]]
+    changed: ClassVar[Sequence[str]] = ("canceled_at",)
+
+    reason: Any
+    created_by: Any
+    created_at: Any
+    canceled_by: Any
+    canceled_at: Any
+    log_entries: Any
+
+    class Meta:
+        abstract = True
+
+    @classmethod
+    def list_fields(cls) -> list[Any]:
+        """Return the fields of the given columns."""
+        return [cls._meta.get_field(name) for name in cls.given]
+
+    @classmethod
+    def list_audited(cls) -> list[str]:
+        """Return the attributes that the audit record has."""
+        return [*(field.attname for field in cls.list_fields()), *cls.changed]
+
+    def list_activity(self) -> "models.QuerySet[ListLogEntry]":
+        """Return its log, oldest first; newer entries than the first 200 are left out."""
+        entries: models.QuerySet[ListLogEntry] = self.log_entries.select_related("by").order_by("at", "id")
+        return entries[:_LOG_MAXIMUM]
+
+    @property
+    def created_by_name(self) -> str:
+        """Return who created it; "" if that is not known."""
+        return name_person(self.created_by)
+
+    @property
+    def canceled_by_name(self) -> str:
+        """Return who canceled it; "" if that is not known."""
+        return name_person(self.canceled_by)
+
+
+class ListLogEntry(models.Model):
+    """One action on an entry. by: None for a token without owner; via: the API token, "" for a person."""
+
+    at: Any
+    by: Any
+    via: Any
+    action: Any
+
+    class Meta:
+        abstract = True
+
+    @property
+    def by_name(self) -> str:
+        """Return who did it; "" if that is not known."""
+        return name_person(self.by)
