@@ -332,7 +332,7 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
         "judge": {"conflicts", "detection", "incidents", "notifications"},
         "layouts": {"audit", "csv_lines"},
         "list_entries": {"audit", "bad_value", "conflicts"},
-        "maintenance": {"audit", "bad_value", "conflicts"},
+        "maintenance": {"bad_value", "list_entries"},
         "normalize": {"conflicts", "identity", "intake", "requests"},
         "pools": {"conflicts", "hosts", "identity", "incidents", "normalize"},
         "notifications": {"access", "audit", "bad_value", "conflicts", "notifications/channels"},

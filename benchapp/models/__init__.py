@@ -38,6 +38,7 @@ from benchapp.models.planned_event import (
     PlannedEventAction,
     PlannedEventKind,
     PlannedEventLogEntry,
+    PlannedEventState,
 )
 from benchapp.models.policies.detection_policy import (
     THRESHOLD_MAXIMUM,
@@ -140,6 +141,7 @@ __all__ = [
     "PlannedEventAction",
     "PlannedEventKind",
     "PlannedEventLogEntry",
+    "PlannedEventState",
     "PooledEvaluation",
     "Price",
     "Pulse",

@@ -1,6 +1,6 @@
 """What the entries of lists have in common that are never edited: detection policies and planned events."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, ClassVar, Final
 
 from django.db import models
@@ -39,6 +39,9 @@ class ListEntry(models.Model):
     def list_audited(cls) -> list[str]:
         """Return the attributes that the audit record has."""
         return [*(field.attname for field in cls.list_fields()), *cls.changed]
+
+    def validate_constraints(self, exclude: Collection[str] | None = None) -> None:
+        """Leave the constraints to the database: the check before saving says the same in words."""
 
     def list_activity(self) -> "models.QuerySet[ListLogEntry]":
         """Return its log, oldest first; newer entries than the first 200 are left out."""

@@ -6,8 +6,10 @@ from typing import Self
 from django.contrib.postgres.functions import RandomUUID
 from django.db import models
 
+from benchapp.models.access.person_names import name_person
 from benchapp.models.account import User
 from benchapp.models.incident import Incident
+from benchapp.models.list_entry import ListEntry, ListLogEntry
 
 
 class PlannedEventKind(models.TextChoices):
@@ -16,6 +18,15 @@ class PlannedEventKind(models.TextChoices):
     CHANGE = "change", "Expected change"
     MAINTENANCE = "maintenance", "Maintenance"
     NOTE = "note", "Note"
+
+
+class PlannedEventState(models.TextChoices):
+    """The state of a planned event at a time."""
+
+    ACTIVE = "active", "active"
+    UPCOMING = "upcoming", "upcoming"
+    PAST = "past", "past"
+    CANCELED = "canceled", "canceled"
 
 
 class PlannedEventQuerySet(models.QuerySet["PlannedEvent"]):
@@ -30,15 +41,31 @@ class PlannedEventQuerySet(models.QuerySet["PlannedEvent"]):
             to_at__gt=first,
         )
 
+    def with_state(self, now: datetime) -> Self:
+        """Give each event its `state` at a time."""
+        has_ended = models.Q(to_at__lte=now) | models.Q(ended_at__lte=now)
+        return self.annotate(
+            state=models.Case(
+                models.When(canceled_at__isnull=False, then=models.Value(PlannedEventState.CANCELED)),
+                models.When(has_ended, then=models.Value(PlannedEventState.PAST)),
+                models.When(from_at__gt=now, then=models.Value(PlannedEventState.UPCOMING)),
+                default=models.Value(PlannedEventState.ACTIVE),
+            )
+        )
 
-class PlannedEvent(models.Model):
+
+class PlannedEvent(ListEntry):
     """A period, from inclusive, to exclusive, for the series that a filter matches; a note can be of one time.
 
     filter: in the filter language; "" for all. metric, is_regression: limits of an expected change; "" and null: all.
     incident: the one whose similar changes it mutes. ended_at: when somebody ended it before to_at. canceled_at: a
-    canceled event has no effect. uid: identity in archives.
+    canceled event has no effect. uid: identity in archives. state: only of rows of `with_state`.
     """
 
+    given = ("kind", "filter", "metric", "is_regression", "incident", "from_at", "to_at", "reason")
+    changed = ("ended_at", "canceled_at")
+
+    state: str
     uid = models.UUIDField(db_default=RandomUUID(), unique=True, editable=False)
     kind = models.CharField(max_length=11, choices=PlannedEventKind)
     filter = models.CharField(max_length=2000, blank=True, default="")
@@ -88,6 +115,11 @@ class PlannedEvent(models.Model):
         """Return the effective end, exclusive: the planned end, or the time when somebody ended it early."""
         return self.to_at if self.ended_at is None else min(self.ended_at, self.to_at)
 
+    @property
+    def ended_by_name(self) -> str:
+        """Return who ended it early; "" if that is not known."""
+        return name_person(self.ended_by)
+
     def covers(self, metric: str, *, is_regression: bool, at: datetime) -> bool:
         """Return whether it covers a change of a matching series that starts at a time."""
         return (
@@ -107,8 +139,8 @@ class PlannedEventAction(models.TextChoices):
     RESTORED = "restored", "restored"
 
 
-class PlannedEventLogEntry(models.Model):
-    """One entry of the activity log. via: the API token that was used, "" for a person."""
+class PlannedEventLogEntry(ListLogEntry):
+    """One entry of the activity log."""
 
     planned_event = models.ForeignKey(
         PlannedEvent, on_delete=models.CASCADE, related_name="log_entries", db_index=False
@@ -125,7 +157,7 @@ class PlannedEventLogEntry(models.Model):
             ),
         )
         indexes = (
-            # queries.maintenance.read_planned_event: its activity log.
+            # ListEntry.list_activity: of one event.
             models.Index(fields=["planned_event", "at", "id"], name="planned_event_log_by_time"),
         )
 

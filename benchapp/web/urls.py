@@ -143,29 +143,14 @@ urlpatterns = [
         planned_events.planned_event,
         "incidents#maintenance-expected-changes-and-notes",
     ),
-    path(
-        "maintenance/<int:planned_event_id>/end",
-        planned_events.change_planned_event,
-        {"act": "end"},
-        name="end_planned_event",
-    ),
-    path(
-        "maintenance/<int:planned_event_id>/resume",
-        planned_events.change_planned_event,
-        {"act": "resume"},
-        name="resume_planned_event",
-    ),
-    path(
-        "maintenance/<int:planned_event_id>/cancel",
-        planned_events.change_planned_event,
-        {"act": "cancel"},
-        name="cancel_planned_event",
-    ),
-    path(
-        "maintenance/<int:planned_event_id>/restore",
-        planned_events.change_planned_event,
-        {"act": "restore"},
-        name="restore_planned_event",
+    *(
+        path(
+            f"maintenance/<int:planned_event_id>/{act}",
+            planned_events.change_planned_event,
+            {"act": act},
+            name=f"{act}_planned_event",
+        )
+        for act in planned_events.ACTIONS
     ),
     page("policies/", policies.detection_policies, "detection#policies", "Detection policies", "thresholds"),
     page(
@@ -176,17 +161,14 @@ urlpatterns = [
         "create threshold",
     ),
     page("policies/<int:policy_id>/", policies.detection_policy, "detection#policies"),
-    path(
-        "policies/<int:policy_id>/cancel",
-        policies.change_detection_policy,
-        {"act": "cancel"},
-        name="cancel_detection_policy",
-    ),
-    path(
-        "policies/<int:policy_id>/restore",
-        policies.change_detection_policy,
-        {"act": "restore"},
-        name="restore_detection_policy",
+    *(
+        path(
+            f"policies/<int:policy_id>/{act}",
+            policies.change_detection_policy,
+            {"act": act},
+            name=f"{act}_detection_policy",
+        )
+        for act in policies.ACTIONS
     ),
     page("policies/dry-runs/<int:dry_run_id>/", policies.dry_run, "detection#policies"),
     path("policies/dry-runs/<int:dry_run_id>/cancel", policies.change_dry_run, name="cancel_dry_run"),

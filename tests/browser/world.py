@@ -182,11 +182,13 @@ def _make_planned_event(admin: User) -> PlannedEvent:
     """Make a maintenance that runs, an expected change to come with a long reason, and notes of charts."""
     now = timezone.now()
     schedule_planned_event(
-        PlannedEventKind.CHANGE,
-        "pool:cache volume_type:gp3,io2 bs:4k iodepth:>=8",
-        from_at=now + timedelta(days=2),
-        to_at=now + timedelta(days=4),
-        reason="The volumes of the cache pool move to a smaller type, a third of them each night",
+        PlannedEvent(
+            kind=PlannedEventKind.CHANGE,
+            filter="pool:cache volume_type:gp3,io2 bs:4k iodepth:>=8",
+            from_at=now + timedelta(days=2),
+            to_at=now + timedelta(days=4),
+            reason="The volumes of the cache pool move to a smaller type, a third of them each night",
+        ),
         by=admin,
     )
     for begin_days, end_days, text in (
@@ -194,19 +196,23 @@ def _make_planned_event(admin: User) -> PlannedEvent:
         (18, 15, "backup of all volumes at night"),
     ):
         schedule_planned_event(
-            PlannedEventKind.NOTE,
-            "host:db-01,db-09",
-            from_at=now - timedelta(days=begin_days),
-            to_at=None if end_days is None else now - timedelta(days=end_days),
-            reason=text,
+            PlannedEvent(
+                kind=PlannedEventKind.NOTE,
+                filter="host:db-01,db-09",
+                from_at=now - timedelta(days=begin_days),
+                to_at=None if end_days is None else now - timedelta(days=end_days),
+                reason=text,
+            ),
             by=admin,
         )
     return schedule_planned_event(
-        PlannedEventKind.MAINTENANCE,
-        "host:cache-*",
-        from_at=now - timedelta(hours=1),
-        to_at=now + timedelta(hours=3),
-        reason="new disks",
+        PlannedEvent(
+            kind=PlannedEventKind.MAINTENANCE,
+            filter="host:cache-*",
+            from_at=now - timedelta(hours=1),
+            to_at=now + timedelta(hours=3),
+            reason="new disks",
+        ),
         by=admin,
     )
 

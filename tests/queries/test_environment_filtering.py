@@ -6,10 +6,11 @@ import pytest
 
 from benchapp.dimensions import DIMENSIONS
 from benchapp.grammar import BadFilter, parse_filter
-from benchapp.models import Change, Host, Run, Series
+from benchapp.models import Change, Host, PlannedEvent, Run, Series
 from benchapp.models.filtering import match_changes, match_runs, match_series
 from benchapp.models.host_filtering import match_hosts
-from benchapp.pipeline.maintenance.planned_events import BadPlannedEvent, read_plan
+from benchapp.pipeline.bad_value import BadValue
+from benchapp.pipeline.maintenance.planned_events import EVENTS
 from benchapp.queries.dimension_values import read_facet
 from tests.factories import (
     NOON,
@@ -157,7 +158,5 @@ def test_misspelled_fact_is_refused_with_a_correction_and_the_available_names() 
 
 
 def test_maintenance_cannot_be_limited_to_a_fact_of_runs() -> None:
-    with pytest.raises(BadPlannedEvent, match="kernel is a fact of runs"):
-        read_plan(
-            "maintenance", "kernel:6.1*", from_at=NOON, to_at=NOON + timedelta(hours=1), reason="upgrade"
-        )
+    with pytest.raises(BadValue, match="kernel is a fact of runs"):
+        EVENTS.check(PlannedEvent(kind="maintenance", filter="kernel:6.1*"))

@@ -7,11 +7,12 @@ import pytest
 
 from benchapp.dimensions import get_filter_dimension
 from benchapp.grammar import BadFilter, parse_filter, parse_term, write_filter
-from benchapp.models import Change, Host, Run, Series
+from benchapp.models import Change, Host, PlannedEvent, Run, Series
 from benchapp.models.filtering import match_changes, match_measurements, match_runs, match_series
 from benchapp.models.host_filtering import match_hosts
 from benchapp.models.measurement import Measurement
-from benchapp.pipeline.maintenance.planned_events import BadPlannedEvent, read_plan
+from benchapp.pipeline.bad_value import BadValue
+from benchapp.pipeline.maintenance.planned_events import EVENTS
 from benchapp.queries.charts.comparison import compare_sides
 from benchapp.queries.charts.comparison_sides import Side
 from benchapp.queries.charts.history import choose_series, read_history
@@ -159,10 +160,8 @@ def test_sweep_of_a_parameter_is_checked_as_well() -> None:
 
 
 def test_planned_event_cannot_have_them() -> None:
-    with pytest.raises(BadPlannedEvent, match=r"label\.rack"):
-        read_plan(
-            "maintenance", "label.rack:R1", from_at=NOON, to_at=NOON + timedelta(hours=1), reason="disks"
-        )
+    with pytest.raises(BadValue, match=r"label\.rack"):
+        EVENTS.check(PlannedEvent(kind="maintenance", filter="label.rack:R1"))
 
 
 @pytest.mark.parametrize(

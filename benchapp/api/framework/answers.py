@@ -97,7 +97,8 @@ def _plan(
     wanted = [name for name in kind.__struct_fields__ if name not in given]
     readers = []
     for source in sources:
-        fields = getattr(source, "__dataclass_fields__", {})  # without slots the class has no attribute
+        # Of dataclasses without slots, and of annotated columns of models, the class has no attribute.
+        fields = getattr(source, "__dataclass_fields__", {}) | getattr(source, "__annotations__", {})
         names = [name for name in wanted if hasattr(source, name) or name in fields]
         wanted = [name for name in wanted if name not in names]
         readers.append(_make_reader(names))

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final
 
 from django.db.models import Exists, OuterRef, Q
 
 from benchapp.grammar import BadFilter, Filter, parse_filter
-from benchapp.models import Change, ChangeState, Host, Incident, Measurement, Run, Series
+from benchapp.models import Change, ChangeState, Host, Incident, Measurement, PlannedEvent, Run, Series
 from benchapp.models.filtering import match_runs, match_series
 from benchapp.models.host_filtering import match_hosts
 
@@ -15,21 +15,6 @@ from benchapp.models.host_filtering import match_hosts
 RUNS_COUNTED: Final = 1000
 HOSTS_NAMED: Final = 5
 _INCIDENTS_NAMED: Final = 5
-
-
-class Planned(Protocol):
-    """What a planned event covers, before or after it is saved; ends_at: exclusive."""
-
-    @property
-    def filter(self) -> str: ...
-    @property
-    def from_at(self) -> datetime: ...
-    @property
-    def ends_at(self) -> datetime: ...
-    @property
-    def metric(self) -> str: ...
-    @property
-    def is_regression(self) -> bool | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +38,7 @@ class Impact:
         return self.runs > RUNS_COUNTED
 
 
-def preview_impact(planned: Planned) -> Impact:
+def preview_impact(planned: PlannedEvent) -> Impact:
     """Return the impact of a filter and a period; empty if the filter is no longer valid. At most seven queries.
 
     Only incidents with changes of the metric and direction of the planned event are named.

@@ -17,7 +17,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from benchapp.agent_archive import read_agent_archive, read_agent_version
 from benchapp.charts.texts.level_range import describe_level_range
 from benchapp.grammar import Filter, write_filter
-from benchapp.models import Host, Role
+from benchapp.models import Host, PlannedEventState, Role
 from benchapp.pipeline.access.tokens import issue_enrollment_token
 from benchapp.pipeline.hosts import EnrollmentRefused, issue_host_token, restore_host, retire_host
 from benchapp.pipeline.pools import preview_pool
@@ -38,7 +38,6 @@ from benchapp.queries.hosts.run_requests import RequestFilter, read_request_poli
 from benchapp.queries.hosts.tokens import read_tokens
 from benchapp.queries.hosts.wanted_schedules import list_scheduled_hosts, read_statuses
 from benchapp.queries.incidents.incidents import list_incidents_by_id
-from benchapp.queries.maintenance import PlannedEventState
 from benchapp.queries.runs.runs import RunFilter, list_runs
 from benchapp.queries.series.relative_levels import HISTORY_DAYS
 from benchapp.queue import wake_up

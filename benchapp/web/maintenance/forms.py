@@ -1,17 +1,15 @@
 """Forms for maintenance windows, expected changes and notes."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, Final
-from zoneinfo import ZoneInfo
 
 from django import forms
 from django.utils import timezone
 
-from benchapp.grammar import LENGTH_MAXIMUM
 from benchapp.metrics import CATALOG
-from benchapp.models import METRIC_FIELDS, PlannedEventKind
-from benchapp.pipeline.maintenance.planned_events import REASON_MAXIMUM
+from benchapp.models import METRIC_FIELDS, PlannedEvent, PlannedEventKind
 from benchapp.times import find_zone, name_zone
+from benchapp.web.site.list_entries import FILTER_HELP, FILTER_INPUT, TEXT_INPUT, EntryForm
 
 KINDS: Final = [
     (kind.value, str(kind.label))
@@ -23,7 +21,6 @@ _SPANS: Final = {
     PlannedEventKind.MAINTENANCE.value: timedelta(hours=4),
     PlannedEventKind.CHANGE.value: timedelta(days=7),
 }
-_TEXT: Final = {"autocomplete": "off", "autocapitalize": "off", "spellcheck": "false"}
 
 
 class MomentInput(forms.DateTimeInput):
@@ -32,20 +29,13 @@ class MomentInput(forms.DateTimeInput):
     input_type = "datetime-local"
 
 
-class PlannedEventForm(forms.Form):
+class PlannedEventForm(EntryForm):
     """A maintenance window, expected change or note; times are in the selected time zone.
 
     next: address of the chart to return to, "" for the page of the event.
     """
 
     kind = forms.ChoiceField(label="Type", choices=KINDS)
-    filter = forms.CharField(
-        label="Applies to",
-        required=False,
-        max_length=LENGTH_MAXIMUM,
-        help_text="Filter bar syntax: host:db-1, pool:web volume_type:gp3. Empty: all series.",
-        widget=forms.TextInput(attrs={**_TEXT, "data-completion": ""}),
-    )
     metric = forms.ChoiceField(label="Metric (expected change)", required=False, choices=METRICS)
     is_regression = forms.TypedChoiceField(
         label="Direction (expected change)",
@@ -64,12 +54,26 @@ class PlannedEventForm(forms.Form):
         help_text="Optional for a note.",
     )
     zone = forms.CharField(label="Time zone", max_length=64, widget=forms.Select)
-    reason = forms.CharField(
-        label="Reason, or text of the note",
-        max_length=REASON_MAXIMUM,
-        widget=forms.TextInput(attrs={"autocomplete": "off"}),
-    )
     next = forms.CharField(required=False, max_length=4000, widget=forms.HiddenInput)
+    field_order = (
+        "kind",
+        "filter",
+        "incident",
+        "next",
+        "metric",
+        "is_regression",
+        "from_at",
+        "to_at",
+        "zone",
+    )
+
+    class Meta:
+        model = PlannedEvent
+        # The form has the id of the incident.
+        fields = tuple(name for name in PlannedEvent.given if name != "incident")
+        labels: Final = {"filter": "Applies to", "reason": "Reason, or text of the note"}
+        help_texts: Final = {"filter": FILTER_HELP}
+        widgets: Final = {"filter": FILTER_INPUT, "reason": TEXT_INPUT}
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -80,27 +84,24 @@ class PlannedEventForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         """Convert both times to UTC."""
-        cleaned: dict[str, Any] = super().clean() or {}
+        super().clean()
+        cleaned = self.cleaned_data
+        self.instance.incident_id = cleaned.get("incident")
         zone = find_zone(cleaned.get("zone", ""))
         if zone is None:
             self.add_error("zone", "Unknown time zone on this server: use UTC.")
-            return cleaned
         for name in ("from_at", "to_at"):
             if cleaned.get(name) == "":
                 cleaned[name] = None
             elif name in cleaned:
                 try:
-                    cleaned[name] = read_moment(cleaned[name], zone)
+                    cleaned[name] = read_moment(cleaned[name], zone or UTC)
                 except forms.ValidationError as error:
                     self.add_error(name, error)
         return cleaned
 
-    def refuse(self, field: str, message: str) -> None:
-        """Add an error to its field."""
-        self.add_error(field if field in self.fields else None, f"{message[:1].upper()}{message[1:]}.")
 
-
-def read_moment(text: str, zone: ZoneInfo) -> datetime:
+def read_moment(text: str, zone: tzinfo) -> datetime:
     """Return the UTC time of a local date and time; an offset in the text overrides the zone."""
     try:
         local = datetime.fromisoformat(text.strip())
@@ -110,7 +111,7 @@ def read_moment(text: str, zone: ZoneInfo) -> datetime:
     except (ValueError, OverflowError):
         raise forms.ValidationError("Not a valid time: use the format 2026-11-21 14:30.") from None
     if moment.astimezone(zone).replace(tzinfo=None) != local:
-        raise forms.ValidationError(f"This time does not exist in {zone.key}: clocks go forward.")
+        raise forms.ValidationError(f"This time does not exist in {zone}: clocks go forward.")
     return moment
 
 

@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 
 from benchapp.metrics import CATALOG
-from benchapp.models import PlannedEventKind
+from benchapp.models import PlannedEvent, PlannedEventKind, PlannedEventState
 from benchapp.pipeline.maintenance.impact import RUNS_COUNTED, Impact
-from benchapp.queries.maintenance import PlannedEventRow, PlannedEventState
 from benchapp.web.site.value_texts import format_count
 
 
-def format_list_title(counts: Mapping[PlannedEventState, int]) -> str:
+def format_list_title(counts: Mapping[str, int]) -> str:
     """Return the title of the list with the number of active and upcoming windows."""
     running, coming = counts[PlannedEventState.ACTIVE], counts[PlannedEventState.UPCOMING]
     if not running and not coming:
@@ -19,12 +18,12 @@ def format_list_title(counts: Mapping[PlannedEventState, int]) -> str:
     return f"Maintenance & expected changes: {', '.join(parts)}"
 
 
-def format_title(row: PlannedEventRow) -> str:
+def format_title(row: PlannedEvent) -> str:
     """Return the title of one window."""
-    return f"{row.kind.label}: {row.filter or 'everything'} ({row.state.label.lower()})"
+    return f"{row.get_kind_display()}: {row.filter or 'everything'} ({row.state})"
 
 
-def describe_limits(row: PlannedEventRow) -> str:
+def describe_limits(row: PlannedEvent) -> str:
     """Return the metric and direction of an expected change: "IOPS, regressions only"; "" for all changes."""
     metric = CATALOG[row.metric].label if row.metric in CATALOG else row.metric
     direction = {None: "", True: "regressions only", False: "improvements only"}[row.is_regression]

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
-from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -12,31 +11,23 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from benchapp.grammar import BadFilter, parse_filter
-from benchapp.models import Host, PlannedEvent, PlannedEventKind, Role
+from benchapp.models import Host, PlannedEvent, PlannedEventKind, PlannedEventState, Role
 from benchapp.models.host_filtering import match_hosts
+from benchapp.pipeline.bad_value import BadValue
 from benchapp.pipeline.maintenance.impact import Impact, preview_impact
 from benchapp.pipeline.maintenance.planned_events import (
+    EVENTS,
     OPEN_MAXIMUM,
-    BadPlannedEvent,
-    NotSchedulable,
-    UnknownPlannedEvent,
-    cancel_planned_event,
     end_planned_event,
-    read_plan,
-    restore_planned_event,
     resume_planned_event,
-    schedule_planned_event,
 )
 from benchapp.queries.maintenance import (
     CURRENT,
-    PlannedEventRow,
-    PlannedEventState,
     count_planned_events,
     list_planned_events,
     read_planned_event,
     read_similar_changes,
 )
-from benchapp.queue import wake_up
 from benchapp.web.maintenance.forms import (
     KINDS,
     PlannedEventForm,
@@ -54,6 +45,7 @@ from benchapp.web.site.access import choose_next, may_read, needs_role, read_per
 from benchapp.web.site.command_lines import format_curl_command
 from benchapp.web.site.filter_bar import refuse_address
 from benchapp.web.site.filter_forms import keep_query, write_scopes
+from benchapp.web.site.list_entries import change_entry, confirm_change, describe_entry
 from benchapp.web.site.page_context import make_base_url
 from benchapp.web.site.pagination import turn_page
 from benchapp.web.site.time_range import describe_bounds, make_time_range, parse_bound, read_time_range
@@ -66,11 +58,11 @@ _TABS: Final[Mapping[str, tuple[PlannedEventState, ...]]] = {
 }
 _TAB_LABELS: Final = {"current": "Active & upcoming", "past": "Past", "canceled": "Canceled"}
 _Action = Callable[..., PlannedEvent]
-_ACTIONS: Final[Mapping[str, tuple[_Action, str]]] = {
+ACTIONS: Final[Mapping[str, tuple[_Action, str]]] = {
     "end": (end_planned_event, "Ended. Later runs and changes are evaluated again."),
     "resume": (resume_planned_event, "Resumed until the planned end."),
-    "cancel": (cancel_planned_event, "Canceled."),
-    "restore": (restore_planned_event, "Restored."),
+    "cancel": (EVENTS.cancel, "Canceled."),
+    "restore": (EVENTS.restore, "Restored."),
 }
 
 
@@ -86,26 +78,25 @@ def planned_events(request: HttpRequest) -> HttpResponse:
     range = read_time_range(request.GET, errors)
     if errors:
         return refuse_address(request, errors)
-    chosen = PlannedEventKind(kind) if kind else None
     page, links = turn_page(
         request,
         errors,
         read=lambda after: list_planned_events(
             _TABS[tab],
             now=now,
-            kind=chosen,
+            kind=kind,
             from_at=range.from_at,
             to_at=range.to_at,
             after=after,
             limit=ROWS_ON_A_PAGE,
         ),
     )
-    counts = count_planned_events(now=now, kind=chosen)
+    counts = count_planned_events(now=now, kind=kind)
     context = {
         **links,
         "title": format_list_title(counts),
         "errors": errors,
-        "rows": [(row, row.state.label, describe_limits(row)) for row in page.items],
+        "rows": [(row, describe_limits(row)) for row in page.items],
         "tabs": [
             (
                 label,
@@ -142,10 +133,10 @@ def add_planned_event(request: HttpRequest) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         try:
             if "preview" not in request.POST:
-                return _save(request, form.cleaned_data)
-            impact = _preview(form.cleaned_data)
-        except BadPlannedEvent as problem:
-            form.refuse(problem.field, str(problem))
+                return _save(request, form)
+            impact = _preview(form.instance)
+        except BadValue as problem:
+            form.refuse(problem)
     context = {
         "form": form,
         "is_fresh": request.method != "POST",
@@ -163,21 +154,16 @@ def add_planned_event(request: HttpRequest) -> HttpResponse:
 @may_read
 def planned_event(request: HttpRequest, planned_event_id: int) -> HttpResponse:
     """Show one maintenance window, expected change or note with its impact and activity."""
-    detail = read_planned_event(planned_event_id, now=timezone.now())
-    if detail is None:
+    event = read_planned_event(planned_event_id, now=timezone.now())
+    if event is None:
         raise Http404(f"No maintenance window, expected change or note {planned_event_id}.")
-    row = detail.row
-    impact = preview_impact(row)
+    impact = preview_impact(event)
     context = {
-        "title": format_title(row),
-        "limits": describe_limits(row),
-        "row": row,
-        "activity": detail.activity,
-        "state": row.state.label,
+        **describe_entry(request, event, title=format_title(event), path="planned-events"),
+        "limits": describe_limits(event),
         "impact": impact,
         "impact_texts": describe_impact(impact),
-        "effect": describe_effect(row.kind),
-        "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/planned-events/{row.id}"),
+        "effect": describe_effect(event.kind),
     }
     return render(request, "maintenance/planned_event.html", context)
 
@@ -186,20 +172,11 @@ def planned_event(request: HttpRequest, planned_event_id: int) -> HttpResponse:
 @needs_role(Role.EDITOR)
 def change_planned_event(request: HttpRequest, planned_event_id: int, act: str) -> HttpResponse:
     """End early, cancel, or undo either."""
-    apply, success_text = _ACTIONS[act]
-    try:
-        apply(planned_event_id, by=read_person(request))
-    except UnknownPlannedEvent as error:
-        raise Http404(f"{error}.") from error
-    except (NotSchedulable, BadPlannedEvent) as problem:
-        messages.error(request, f"Not changed: {problem}.", extra_tags="bad")
-    else:
-        wake_up()
-        messages.success(request, success_text, extra_tags="good")
-    return redirect("planned_event", planned_event_id=planned_event_id)
+    apply, success_text = ACTIONS[act]
+    return change_entry(request, apply, planned_event_id, success_text=success_text, page="planned_event")
 
 
-def list_maintenance(host_id: int) -> list[PlannedEventRow]:
+def list_maintenance(host_id: int) -> list[PlannedEvent]:
     """Return the active and upcoming maintenance windows of a host, latest start first."""
     host = Host.objects.get(pk=host_id)
     page = list_planned_events(
@@ -208,30 +185,25 @@ def list_maintenance(host_id: int) -> list[PlannedEventRow]:
     return [row for row in page.items if _matches(row, host)]
 
 
-def _matches(row: PlannedEventRow, host: Host) -> bool:
+def _matches(row: PlannedEvent, host: Host) -> bool:
     try:
         return host.pk in match_hosts(parse_filter(row.filter), [host])
     except BadFilter:
         return False
 
 
-_PLANNED: Final = ("kind", "filter", "from_at", "to_at", "metric", "is_regression")
-
-
-def _save(request: HttpRequest, given: Mapping[str, Any]) -> HttpResponse:
-    values = {name: given[name] for name in (*_PLANNED, "reason", "incident")}
-    saved = schedule_planned_event(**values, by=read_person(request))
-    wake_up()
-    messages.success(request, "Saved.", extra_tags="good")
-    if given["next"]:
+def _save(request: HttpRequest, form: PlannedEventForm) -> HttpResponse:
+    saved = EVENTS.create(form.instance, by=read_person(request))
+    confirm_change(request, "Saved.")
+    if form.cleaned_data["next"]:
         return redirect(choose_next(request, "planned_events"))
     return redirect("planned_event", planned_event_id=saved.pk)
 
 
-def _preview(given: Mapping[str, Any]) -> Impact:
-    values = {name: given[name] for name in _PLANNED}
-    plan = read_plan(**values, reason=given["reason"] or "preview")
-    return preview_impact(plan)
+def _preview(planned: PlannedEvent) -> Impact:
+    planned.reason = planned.reason or "preview"
+    EVENTS.check(planned)
+    return preview_impact(planned)
 
 
 def _make_initial_values(request: HttpRequest) -> dict[str, Any]:

@@ -47,7 +47,8 @@ class DetectionPolicyForm(EntryForm):
         """Convert the threshold."""
         if "threshold" in self.cleaned_data:
             self.instance.smallest_change = self.cleaned_data["threshold"] / 100
-        return super().clean()
+        super().clean()
+        return self.cleaned_data
 
     def refuse(self, problem: BadValue) -> None:
         """Add an error to its field."""

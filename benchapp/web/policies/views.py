@@ -41,7 +41,7 @@ from benchapp.web.site.value_texts import format_percent
 ROWS_ON_A_PAGE: Final = 50
 # Between two loads of the page of a running dry run.
 _REFRESH_S: Final = 3
-_ACTIONS: Final[Mapping[str, tuple[Callable[..., DetectionPolicy], str]]] = {
+ACTIONS: Final[Mapping[str, tuple[Callable[..., DetectionPolicy], str]]] = {
     "cancel": (POLICIES.cancel, "Canceled. The series are evaluated again."),
     "restore": (POLICIES.restore, "Restored. The series are evaluated again."),
 }
@@ -133,7 +133,7 @@ def detection_policy(request: HttpRequest, policy_id: int) -> HttpResponse:
 @needs_role(Role.EDITOR)
 def change_detection_policy(request: HttpRequest, policy_id: int, act: str) -> HttpResponse:
     """Cancel a policy, or restore it."""
-    apply, success_text = _ACTIONS[act]
+    apply, success_text = ACTIONS[act]
     return change_entry(request, apply, policy_id, success_text=success_text, page="detection_policy")
 
 

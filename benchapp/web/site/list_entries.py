@@ -25,10 +25,6 @@ FILTER_HELP: Final = "Filter bar syntax: host:db-1, pool:web volume_type:gp3. Em
 class EntryForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no type argument at run time
     """What a creator gives; `instance` is the entry, not saved. What it means is checked when it is saved."""
 
-    def clean(self) -> dict[str, Any]:
-        """Leave out the constraints of the database: the check before saving says the same in words."""
-        return self.cleaned_data
-
     def refuse(self, problem: BadValue) -> None:
         """Add an error to its field."""
         text = str(problem)

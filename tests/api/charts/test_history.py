@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from benchapp.models import DetectionResult, PlannedEventKind, Role, Scope
+from benchapp.models import DetectionResult, PlannedEvent, PlannedEventKind, Role, Scope
 from benchapp.pipeline.maintenance.planned_events import cancel_planned_event, schedule_planned_event
 from benchapp.pipeline.notifications.thresholds import store_present_violations
 from benchapp.queries.charts.history import BUCKETS_DEFAULT, LINES_DEFAULT, LINES_MAXIMUM
@@ -195,7 +195,10 @@ def test_history_has_the_planned_events_of_its_series_and_another_etag(reader, m
     hour = timedelta(hours=1)
     make_planned_event(filter="", from_at=NOON - 2 * hour, to_at=NOON - hour, reason="too old to be read")
     note = schedule_planned_event(
-        PlannedEventKind.NOTE, "host:db-2", from_at=NOON, to_at=None, reason="new rack", by=None
+        PlannedEvent(
+            kind=PlannedEventKind.NOTE, filter="host:db-2", from_at=NOON, to_at=None, reason="new rack"
+        ),
+        by=None,
     )
     window = make_planned_event(
         filter="rw:randread", from_at=NOON - hour, to_at=NOON + 9 * hour, ended_at=NOON

@@ -11,6 +11,7 @@ from benchapp.models import (
     DetectionStatus,
     Incident,
     Measurement,
+    PlannedEvent,
     PlannedEventKind,
     Run,
     Series,
@@ -33,7 +34,7 @@ pytestmark = pytest.mark.django_db
 
 
 def make_judged(values: list[float], **fields: object) -> Series:
-    series = make_series(values, **fields)  # type: ignore[arg-type]
+    series = make_series(values, **fields)
     note_measurements(series)
     judge_all()
     return series
@@ -126,8 +127,9 @@ def test_runs_within_maintenance_are_ignored() -> None:
     span = {"from_at": NOON + timedelta(hours=20), "to_at": NOON + timedelta(hours=26)}
 
     held = schedule_planned_event(
-        PlannedEventKind.MAINTENANCE, "host:host-*", **span, reason="new disks", by=None
-    )  # type: ignore[arg-type]
+        PlannedEvent(kind=PlannedEventKind.MAINTENANCE, filter="host:host-*", **span, reason="new disks"),
+        by=None,
+    )
     judge_all()
     assert list_changes(series) == [(20, "withdrawn")]
 

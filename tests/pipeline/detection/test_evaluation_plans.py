@@ -16,6 +16,7 @@ from benchapp.models import (
     Level,
     Measurement,
     NewestValues,
+    PlannedEvent,
     PlannedEventKind,
     Run,
     Series,
@@ -200,11 +201,13 @@ def test_failed_run_is_quiet_and_extends_nothing(monkeypatch: pytest.MonkeyPatch
 
 def test_run_of_a_maintenance_window_extends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     schedule_planned_event(
-        PlannedEventKind.MAINTENANCE,
-        "host:db-1",
-        from_at=NOON + timedelta(hours=100),
-        to_at=NOON + timedelta(hours=101),
-        reason="disk replaced",
+        PlannedEvent(
+            kind=PlannedEventKind.MAINTENANCE,
+            filter="host:db-1",
+            from_at=NOON + timedelta(hours=100),
+            to_at=NOON + timedelta(hours=101),
+            reason="disk replaced",
+        ),
         by=None,
     )
     (series,) = make_cells(make_host("db-1"), [make_level(1000.0, 100)])
@@ -251,11 +254,13 @@ def exclude_old_run(series: Series) -> None:
 
 def plan_maintenance(series: Series) -> None:
     schedule_planned_event(
-        PlannedEventKind.MAINTENANCE,
-        series.scope,
-        from_at=NOON + timedelta(hours=10),
-        to_at=NOON + timedelta(hours=20),
-        reason="disk replaced",
+        PlannedEvent(
+            kind=PlannedEventKind.MAINTENANCE,
+            filter=series.scope,
+            from_at=NOON + timedelta(hours=10),
+            to_at=NOON + timedelta(hours=20),
+            reason="disk replaced",
+        ),
         by=None,
     )
 

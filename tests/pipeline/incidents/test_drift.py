@@ -11,6 +11,7 @@ from benchapp.models import (
     Host,
     Incident,
     IncidentEvent,
+    PlannedEvent,
     PlannedEventKind,
     Series,
 )
@@ -41,11 +42,13 @@ pytestmark = pytest.mark.django_db
 
 def test_expected_drift_is_recorded_without_notice() -> None:
     event = schedule_planned_event(
-        PlannedEventKind.CHANGE,
-        "host:db-1",
-        from_at=NOON,
-        to_at=NOON + timedelta(days=30),
-        reason="slow disk",
+        PlannedEvent(
+            kind=PlannedEventKind.CHANGE,
+            filter="host:db-1",
+            from_at=NOON,
+            to_at=NOON + timedelta(days=30),
+            reason="slow disk",
+        ),
         by=None,
     )
     make_pinned(SLOPE)

@@ -14,6 +14,7 @@ from benchapp.models import (
     IncidentEvent,
     IncidentState,
     Measurement,
+    PlannedEvent,
     PlannedEventKind,
     Severity,
     Verdict,
@@ -230,7 +231,10 @@ def test_repeated_regression_of_a_series_reopens_its_incident() -> None:
 
 def test_expected_change_is_recorded_without_notices() -> None:
     span = {"from_at": NOON + timedelta(hours=20), "to_at": NOON + timedelta(hours=30)}
-    schedule_planned_event(PlannedEventKind.CHANGE, "host:db-1", **span, reason="smaller volumes", by=None)  # type: ignore[arg-type]
+    schedule_planned_event(
+        PlannedEvent(kind=PlannedEventKind.CHANGE, filter="host:db-1", **span, reason="smaller volumes"),
+        by=None,
+    )
     (series,) = make_cells(make_host("db-1"), [fallen()])
 
     judged = judge_all()
@@ -257,7 +261,10 @@ def test_expected_change_is_recorded_without_notices() -> None:
 def test_expected_change_mutes_only_its_metric_and_direction(limits: dict[str, Any], is_muted: bool) -> None:
     span = {"from_at": NOON + timedelta(hours=20), "to_at": NOON + timedelta(hours=30)}
     event = schedule_planned_event(
-        PlannedEventKind.CHANGE, "host:db-1", **span, reason="smaller volumes", by=None, **limits
+        PlannedEvent(
+            kind=PlannedEventKind.CHANGE, filter="host:db-1", **span, reason="smaller volumes", **limits
+        ),
+        by=None,
     )
     make_cells(make_host("db-1"), [fallen()])
 
@@ -272,9 +279,13 @@ def test_expected_change_mutes_only_its_metric_and_direction(limits: dict[str, A
 
 def test_canceled_and_expired_expected_changes_mute_nothing() -> None:
     early = {"from_at": NOON, "to_at": NOON + timedelta(hours=20)}
-    schedule_planned_event(PlannedEventKind.CHANGE, "host:db-1", **early, reason="too early", by=None)
+    schedule_planned_event(
+        PlannedEvent(kind=PlannedEventKind.CHANGE, filter="host:db-1", **early, reason="too early"), by=None
+    )
     span = {"from_at": NOON + timedelta(hours=20), "to_at": NOON + timedelta(hours=30)}
-    event = schedule_planned_event(PlannedEventKind.CHANGE, "host:db-1", **span, reason="canceled", by=None)
+    event = schedule_planned_event(
+        PlannedEvent(kind=PlannedEventKind.CHANGE, filter="host:db-1", **span, reason="canceled"), by=None
+    )
     cancel_planned_event(event.pk, by=None)
     make_cells(make_host("db-1"), [fallen()])
 
@@ -285,7 +296,9 @@ def test_canceled_and_expired_expected_changes_mute_nothing() -> None:
 
 def test_reopened_incident_is_no_longer_muted_until_the_reopening_is_undone() -> None:
     span = {"from_at": NOON + timedelta(hours=20), "to_at": NOON + timedelta(hours=30)}
-    event = schedule_planned_event(PlannedEventKind.CHANGE, "", **span, reason="smaller volumes", by=None)
+    event = schedule_planned_event(
+        PlannedEvent(kind=PlannedEventKind.CHANGE, filter="", **span, reason="smaller volumes"), by=None
+    )
     make_cells(make_host("db-1"), [fallen()])
     judge_all()
     incident = get_incident()

@@ -18,6 +18,7 @@ from benchapp.models import (
     IncidentEvent,
     Level,
     Measurement,
+    PlannedEvent,
     PlannedEventKind,
     PooledEvaluation,
     Series,
@@ -380,11 +381,13 @@ def test_pooled_change_disappears_with_its_runs(quiet_host: list[Series]) -> Non
 
 def test_expected_pooled_change_is_resolved_without_notice() -> None:
     event = schedule_planned_event(
-        PlannedEventKind.CHANGE,
-        "host:db-1",
-        from_at=NOON + timedelta(hours=RUNS - 1),
-        to_at=NOON + timedelta(days=30),
-        reason="encryption",
+        PlannedEvent(
+            kind=PlannedEventKind.CHANGE,
+            filter="host:db-1",
+            from_at=NOON + timedelta(hours=RUNS - 1),
+            to_at=NOON + timedelta(days=30),
+            reason="encryption",
+        ),
         by=None,
     )
     cells = make_quiet_host()

@@ -12,20 +12,18 @@ from benchapp.models import (
     Notice,
     PlannedEvent,
     PlannedEventAction,
-    PlannedEventKind,
     PlannedEventLogEntry,
     Series,
     Verdict,
 )
 from benchapp.models.filtering import match_series
 from benchapp.models.planned_event_filtering import match_planned_events
+from benchapp.pipeline.bad_value import BadValue
 from benchapp.pipeline.judge import detect_and_notify
+from benchapp.pipeline.list_entries import NotInThisState, UnknownEntry
 from benchapp.pipeline.maintenance import planned_events
 from benchapp.pipeline.maintenance.impact import preview_impact
 from benchapp.pipeline.maintenance.planned_events import (
-    BadPlannedEvent,
-    NotSchedulable,
-    UnknownPlannedEvent,
     cancel_planned_event,
     end_planned_event,
     restore_planned_event,
@@ -54,8 +52,9 @@ SPAN = {"from_at": NOON, "to_at": NOON + 4 * HOUR}
 
 
 def schedule(filter: str = "host:db-7", kind: str = "maintenance", **fields: Any) -> PlannedEvent:
-    given: dict[str, Any] = {**SPAN, "reason": "new disks", "by": None, **fields}
-    return schedule_planned_event(PlannedEventKind(kind), filter, **given)
+    given: dict[str, Any] = {**SPAN, "reason": "new disks", **fields}
+    actor = {name: given.pop(name, default) for name, default in (("by", None), ("via", ""))}
+    return schedule_planned_event(PlannedEvent(kind=kind, filter=filter, **given), **actor)
 
 
 def list_acts() -> list[tuple[str, str, str]]:
@@ -98,7 +97,7 @@ def at(monkeypatch: pytest.MonkeyPatch) -> Any:
     ],
 )
 def test_invalid_value_is_rejected_with_its_field(fields: dict[str, Any], field: str, words: str) -> None:
-    with pytest.raises(BadPlannedEvent, match=words) as refused:
+    with pytest.raises(BadValue, match=words) as refused:
         schedule(**fields)
 
     assert refused.value.field == field
@@ -110,10 +109,10 @@ def test_note_can_be_of_one_time_and_has_no_limits() -> None:
 
     assert note.ends_at == note.from_at == NOON
     for fields in ({"metric": "iops"}, {"is_regression": True}, {"to_at": NOON - HOUR}):
-        with pytest.raises(BadPlannedEvent) as refused:
+        with pytest.raises(BadValue) as refused:
             schedule(kind="note", **fields)
         assert refused.value.field in fields
-    with pytest.raises(BadPlannedEvent, match="an end is required"):
+    with pytest.raises(BadValue, match="an end is required"):
         schedule(to_at=None)
 
 
@@ -125,11 +124,11 @@ def test_active_and_upcoming_events_are_limited(at: Any, monkeypatch: pytest.Mon
     monkeypatch.setattr(planned_events, "OPEN_MAXIMUM", 2)
     first, _ = schedule(), schedule()
 
-    with pytest.raises(BadPlannedEvent, match="limit of 2 active and upcoming"):
+    with pytest.raises(BadValue, match="limit of 2 active and upcoming"):
         schedule()
     cancel_planned_event(first.pk, by=None)
     schedule()
-    with pytest.raises(BadPlannedEvent, match="limit of 2"):
+    with pytest.raises(BadValue, match="limit of 2"):
         restore_planned_event(first.pk, by=None)
     # What is over costs nobody anything.
     schedule(from_at=NOON - 9 * HOUR, to_at=NOON - 8 * HOUR)
@@ -169,18 +168,18 @@ def test_early_end_stores_the_user_and_the_planned_end(at: Any) -> None:
 def test_only_active_events_can_be_ended(at: Any) -> None:
     event = schedule()
 
-    with pytest.raises(NotSchedulable, match="has not started"):
+    with pytest.raises(NotInThisState, match="has not started"):
         end_planned_event(event.pk, by=None)
-    with pytest.raises(NotSchedulable, match="not ended early"):
+    with pytest.raises(NotInThisState, match="not ended early"):
         resume_planned_event(event.pk, by=None)
     at(NOON + 4 * HOUR)
-    with pytest.raises(NotSchedulable, match="already ended"):
+    with pytest.raises(NotInThisState, match="already ended"):
         end_planned_event(event.pk, by=None)
     at(NOON + HOUR)
     cancel_planned_event(event.pk, by=None)
-    with pytest.raises(NotSchedulable, match="already ended"):
+    with pytest.raises(NotInThisState, match="already ended"):
         end_planned_event(event.pk, by=None)
-    with pytest.raises(UnknownPlannedEvent, match="planned event 9999 does not exist"):
+    with pytest.raises(UnknownEntry, match="planned event 9999 does not exist"):
         cancel_planned_event(9999, by=None)
 
 
