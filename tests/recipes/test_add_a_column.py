@@ -1,0 +1,109 @@
+"""The recipe "Add a column to a list": where the column of a new entry is seen."""
+
+import json
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from django.db import connection
+
+from tests.recipes import Tree
+
+FIELD = '    ticket = models.CharField(max_length=60, blank=True, default="")\n'
+HEAD, CELL = '<th scope="col">Ticket</th>', "<td>{{ row.ticket }}</td>"
+FACT = "<div><dt>Ticket</dt><dd>{{ row.ticket }}</dd></div>\n"
+# Texts, and before which text of their file they are inserted.
+TEXTS = {
+    "benchapp/models/policies/detection_policy.py": (
+        ('"ticket", ', '"reason")'),
+        (FIELD, "    reason = models"),
+    ),
+    "templates/policies/detection_policies.html": (
+        (HEAD, '<th scope="col" class="number minor">Default</th>'),
+        (CELL, '<td class="number minor">{{ default }}</td>'),
+    ),
+    "templates/policies/detection_policy.html": ((FACT, "<div><dt>Status</dt>"),),
+    "benchapp/models/planned_event.py": (('"ticket", ', '"reason")'), (FIELD, "    reason = models")),
+    "templates/maintenance/planned_events.html": (
+        (HEAD, '<th scope="col">Type</th>'),
+        (CELL, "<td>{{ row.get_kind_display|lower }}</td>"),
+    ),
+    "templates/maintenance/planned_event.html": ((FACT, "<div><dt>State</dt>"),),
+}
+# In a transaction that is rolled back: the database of the tests does not keep the column.
+SCRIPT = """
+import json, sys
+from unittest.mock import patch
+from django.core.management import call_command
+from django.db import transaction
+from django.test import Client
+from django.test.utils import setup_test_environment
+from benchapp.configuration.apply import apply_configuration, export_configuration
+from benchapp.models import AuditRecord, Role, User
+
+def show(path, page, body, form):
+    name = path.replace("-", "_")
+    added = client.post(f"/{page}/add", {**body, **form, "ticket": "OPS-1"})
+    answer = client.post(f"/api/v1/{path}", {**body, "ticket": "OPS-2"}, content_type="application/json")
+    refused = client.post(f"/api/v1/{path}", {**body, "ticket": "x" * 61}, content_type="application/json")
+    exported = export_configuration()
+    apply_configuration(exported.replace("OPS-2", "OPS-3"), prune=True, dry_run=False, author=None)
+    rows = client.get(f"/api/v1/{path}?fields=ticket,canceled_at").json()[name]
+    audited = AuditRecord.objects.filter(kind=name.replace("policies", "policy").removesuffix("s"))
+    return {
+        "form": 'name="ticket" maxlength="60"' in client.get(f"/{page}/add").content.decode(),
+        "list page": "<td>OPS-1</td>" in client.get(f"/{page}/").content.decode(),
+        "entry page": "<dd>OPS-1</dd>" in client.get(added["Location"]).content.decode(),
+        "API": [answer.json()["ticket"], refused.json()["pointer"]],
+        "rows in effect": sorted(row["ticket"] for row in rows if row["canceled_at"] is None),
+        "CSV": "OPS-1" in b"".join(client.get(f"/api/v1/{path}?format=csv&fields=ticket")).decode(),
+        "configuration": exported.partition(name)[2].count("ticket: OPS-"),
+        "audit": sorted(row.after["ticket"] for row in audited if "ticket" in row.after),
+    }
+
+setup_test_environment()
+with patch("benchapp.queue.wake_up", lambda: True), transaction.atomic():
+    import benchapp.urls
+    call_command("migrate", verbosity=0)
+    client = Client()
+    client.force_login(User.objects.create(username="anna", role=Role.EDITOR))
+    shown = [show(*arguments) for arguments in json.loads(sys.argv[1])]
+    transaction.set_rollback(True)
+print(json.dumps(shown))
+"""
+
+
+def test_column_is_a_field_with_a_name_and_two_places_of_templates(db: None, tmp_path: Path) -> None:
+    tree = Tree(tmp_path, recipe="Add a column to a list", parts=("benchapp", "templates"))
+    now = datetime.now(UTC)
+    span = {"from_at": now.isoformat(), "to_at": (now + timedelta(days=1)).isoformat()}
+    policy = {"metric": "iops", "smallest_change": 0.2, "filter": "host:db-1", "reason": "noisy"}
+    event = {"kind": "change", **span, "filter": "host:db-1", "reason": "new rack"}
+    lists = [
+        ("detection-policies", "policies", policy, {"threshold": "20", "filter": ""}),
+        ("planned-events", "maintenance", event, {"zone": "UTC", "filter": ""}),
+    ]
+
+    for name, inserted in TEXTS.items():
+        for text, before in inserted:
+            tree.insert(name, text, before=before)
+    migration = tree.make_migration("tickets")
+    database = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{connection.settings_dict['NAME']}")
+    shown = json.loads(tree.run_script(SCRIPT, json.dumps(lists), DATABASE_URL=database.geturl()))
+
+    assert migration.count("migrations.AddField(") == len(lists)
+    assert shown == [
+        {
+            "form": True,
+            "list page": True,
+            "entry page": True,
+            "API": ["OPS-2", "/ticket"],
+            "rows in effect": ["OPS-1", "OPS-3"],
+            "CSV": True,
+            "configuration": 2,
+            "audit": ["OPS-1", "OPS-2", "OPS-3"],
+        }
+    ] * len(lists)
+    # With the migration four for each list.
+    assert len(tree.changed) == 3 * len(lists)
