@@ -5,22 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from django.db import models
-
 from benchapp.configuration.document import ConfigurationFault, GivenEntry, read_moment
 from benchapp.models import User
-from benchapp.models.list_entry import ListEntry
+from benchapp.models.list_entry import ListEntry, find_kind
 from benchapp.pipeline.bad_value import BadValue
 from benchapp.pipeline.list_entries import EntryList
 
 Values = Mapping[str, Any]
-_KINDS: Final[Mapping[type[Any], type]] = {
-    models.BooleanField: bool,
-    models.CharField: str,
-    models.DateTimeField: datetime,
-    models.FloatField: float,
-    models.IntegerField: int,
-}
 _TYPES: Final = {
     str: "text: put it in quotes",
     bool: "true or false",
@@ -83,7 +74,7 @@ def list_members(model: type[ListEntry], *, last: Sequence[str] = ()) -> dict[st
     given = [field for field in model.list_fields() if not field.is_relation]
     return {
         field.name: Member(
-            next(kind for each, kind in _KINDS.items() if isinstance(field, each)),
+            find_kind(field),
             default=None if field.null else field.get_default(),
             is_required=not (field.blank or field.has_default()),
             is_optional=field.null,

@@ -1,6 +1,7 @@
 """What the entries of lists have in common that are never edited: detection policies and planned events."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Any, ClassVar, Final
 
 from django.db import models
@@ -8,6 +9,19 @@ from django.db import models
 from benchapp.models.access.person_names import name_person
 
 _LOG_MAXIMUM: Final = 200
+_KINDS: Final[Mapping[type[Any], type]] = {
+    models.BooleanField: bool,
+    models.CharField: str,
+    models.DateTimeField: datetime,
+    models.FloatField: float,
+    models.ForeignKey: int,
+    models.IntegerField: int,
+}
+
+
+def find_kind(field: Any) -> type:
+    """Return the type of the values of a column."""
+    return next(kind for each, kind in _KINDS.items() if isinstance(field, each))
 
 
 class ListEntry(models.Model):

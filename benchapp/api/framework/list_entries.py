@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache, partial
-from typing import Annotated, Any, ClassVar, Final, Generic, get_type_hints
+from typing import Annotated, Any, ClassVar, Generic, get_type_hints
 
-from django.db import models
 from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from msgspec import Meta, defstruct
@@ -28,20 +28,11 @@ from benchapp.api.framework.problems import ErrorProblems, bad_value, map_errors
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.models import name_person
-from benchapp.models.list_entry import ListEntry
+from benchapp.models.list_entry import ListEntry, find_kind
 from benchapp.pipeline.bad_value import BadValue
 from benchapp.pipeline.list_entries import Entry, EntryList, NotInThisState, UnknownEntry
 from benchapp.queries.pagination import Page
 from benchapp.queue import wake_up
-
-_TYPES: Final[Mapping[type[Any], Any]] = {
-    models.BooleanField: bool,
-    models.CharField: str,
-    models.DateTimeField: Time,
-    models.FloatField: float,
-    models.ForeignKey: int,
-    models.IntegerField: int,
-}
 
 
 def with_entry_columns(
@@ -81,7 +72,8 @@ def _find_model(given: type[serializers.ModelSerializer[Any]]) -> type[ListEntry
 
 
 def _find_type(field: Any, description: Any) -> Any:
-    kind = next(_TYPES[each] for each in type(field).__mro__ if each in _TYPES)
+    kind: Any = find_kind(field)
+    kind = Time if kind is datetime else kind
     kind = kind | None if field.null else kind
     return Annotated[kind, Meta(description=description)] if description else kind
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
-from msgspec import Meta
+from msgspec import Meta, convert
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -36,6 +36,7 @@ from benchapp.metrics import JUDGED_METRICS
 from benchapp.models import (
     THRESHOLD_MAXIMUM,
     THRESHOLD_MINIMUM,
+    DetectionDryRun,
     DetectionPolicy,
     DetectionPolicyAction,
     DryRunState,
@@ -50,8 +51,6 @@ from benchapp.pipeline.policies.dry_runs import (
 )
 from benchapp.pipeline.policies.policies import POLICIES
 from benchapp.queries.policies import (
-    DryRunIncident,
-    DryRunRow,
     list_detection_policies,
     read_detection_policy,
     read_dry_run,
@@ -233,26 +232,24 @@ class OneDetectionDryRun(ApiView):
         return Response(status=204)
 
 
-def _describe_dry_run(row: DryRunRow) -> DryRunAnswer:
+def _describe_dry_run(row: DetectionDryRun) -> DryRunAnswer:
+    result = row.comparison
+    for side in ("added", "removed"):
+        result[side] = convert(result[side], list[DryRunIncidentAnswer])
     return build(
         DryRunAnswer,
         row,
+        **result,
         series=row.series_count,
         evaluated=row.evaluated_count,
         done=row.done_count,
-        added=list(map(_describe_incident, row.added)),
-        removed=list(map(_describe_incident, row.removed)),
         created_by=row.created_by_name or None,
-        url=f"{PREFIX}/detection-dry-runs/{row.id}",
-        page=f"/policies/dry-runs/{row.id}/",
+        url=f"{PREFIX}/detection-dry-runs/{row.pk}",
+        page=f"/policies/dry-runs/{row.pk}/",
     )
 
 
-def _describe_incident(incident: DryRunIncident) -> DryRunIncidentAnswer:
-    return build(DryRunIncidentAnswer, incident, incident=incident.incident_id)
-
-
-def _find_dry_run(dry_run_id: int) -> DryRunRow:
+def _find_dry_run(dry_run_id: int) -> DetectionDryRun:
     row = read_dry_run(dry_run_id)
     if row is None:
         raise not_found("dry run", f"dry run {dry_run_id} does not exist")

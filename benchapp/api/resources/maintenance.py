@@ -89,6 +89,7 @@ class PlannedEventChanges(serializers.Serializer[Any]):
 class PlannedEventRowAnswer(ApiAnswer, kw_only=True, frozen=True):
     kind: PlannedEventKind
     state: PlannedEventState
+    metric: Annotated[str, Meta(description="of an expected change; empty: all")]
     ends_at: Annotated[
         Time, Meta(description="effective end, exclusive: to_at, or ended_at if it ended early")
     ]

@@ -1,12 +1,14 @@
 """Detection policies: thresholds other than those of the catalog, and dry runs that show their effect."""
 
 from math import inf
+from typing import Any
 
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.functions import RandomUUID
 from django.db import models
 
 from benchapp.metrics import SMALLEST_CHANGES
+from benchapp.models.access.person_names import name_person
 from benchapp.models.account import User
 from benchapp.models.list_entry import ListEntry, ListLogEntry
 
@@ -142,3 +144,25 @@ class DetectionDryRun(models.Model):
 
     def __str__(self) -> str:
         return f"dry run {self.pk} of {self.metric} from {self.smallest_change:.0%} on ({self.state})"
+
+    @property
+    def default(self) -> float:
+        """Return the smallest change of the metric without a policy."""
+        return SMALLEST_CHANGES[self.metric]
+
+    @property
+    def created_by_name(self) -> str:
+        """Return who started it; "" if that is not known."""
+        return name_person(self.created_by)
+
+    @property
+    def evaluated_count(self) -> int:
+        """Return how many of the series that match are evaluated: the first ones."""
+        return len(self.series_ids)
+
+    @property
+    def comparison(self) -> dict[str, Any]:
+        """Return the result: incidents with the thresholds of today (`current`) and with the proposed one (`proposed`),
+        and those that differ. Until it is done the numbers are None and 0, and the lists empty."""
+        counts = {"current": None, "proposed": None, "added_count": 0, "removed_count": 0}
+        return {**counts, "added": [], "removed": [], **self.result}

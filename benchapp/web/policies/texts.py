@@ -1,15 +1,16 @@
 """Texts about detection policies and dry runs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 from urllib.parse import urlencode
 
 from django.urls import reverse
 
 from benchapp.metrics import CATALOG
-from benchapp.models import DetectionPolicy, DryRunState, name_scopes
+from benchapp.models import DetectionDryRun, DetectionPolicy, DryRunState, name_scopes
 from benchapp.pipeline.policies.dry_runs import DRY_RUN_DAYS
-from benchapp.queries.policies import DryRunIncident, DryRunRow
 from benchapp.web.site.value_texts import (
     format_count,
     format_integer,
@@ -22,7 +23,7 @@ from benchapp.web.site.value_texts import (
 class DryRunIncidentLine:
     """One incident of a dry run. url: the stored incident, else the detection of its most changed series."""
 
-    incident: DryRunIncident
+    started_at: datetime
     title: str
     url: str
     link: str
@@ -45,7 +46,7 @@ def describe_target(filter: str, label: str) -> str:
     return ", ".join(parts)
 
 
-def format_dry_run_title(row: DryRunRow) -> str:
+def format_dry_run_title(row: DetectionDryRun) -> str:
     """Return the result of a dry run in a sentence: "12 incidents instead of 5 with IOPS from 2 % on"."""
     threshold = format_threshold(row.metric, row.smallest_change)
     if row.state == DryRunState.RUNNING:
@@ -55,13 +56,14 @@ def format_dry_run_title(row: DryRunRow) -> str:
         return f"Dry run of {threshold} failed"
     if row.state == DryRunState.CANCELED:
         return f"Dry run of {threshold} canceled"
-    found = format_count(row.proposed or 0, "incident")
-    if row.proposed == row.current and not row.added_count and not row.removed_count:
+    result = row.comparison
+    found = format_count(result["proposed"] or 0, "incident")
+    if result["proposed"] == result["current"] and not result["added_count"] and not result["removed_count"]:
         return f"{found} with {threshold}, as with the thresholds of today"
-    return f"{found} instead of {format_integer(row.current or 0)} with {threshold}"
+    return f"{found} instead of {format_integer(result['current'] or 0)} with {threshold}"
 
 
-def describe_dry_run(row: DryRunRow) -> list[str]:
+def describe_dry_run(row: DetectionDryRun) -> list[str]:
     """Return what was evaluated, and what was not, in sentences."""
     texts = []
     if not row.evaluated_count:
@@ -79,17 +81,25 @@ def describe_dry_run(row: DryRunRow) -> list[str]:
     return texts
 
 
-def list_dry_run_incidents(incidents: Sequence[DryRunIncident]) -> list[DryRunIncidentLine]:
-    """Return the rows of added or removed incidents."""
-    return [_make_line(incident) for incident in incidents]
+def list_dry_run_incidents(incidents: Sequence[Mapping[str, Any]]) -> list[DryRunIncidentLine]:
+    """Return the rows of added or removed incidents, as `DetectionDryRun.comparison` has them."""
+    return [_make_line(**incident) for incident in incidents]
 
 
-def _make_line(incident: DryRunIncident) -> DryRunIncidentLine:
-    metric = CATALOG[incident.metric].label
-    size = format_signed_percent(incident.relative)
-    title = f"{name_scopes([incident.scope])}: {metric} {size} in {format_count(incident.series, 'series')}"
-    if incident.incident_id is not None:
-        link = f"incident {incident.incident_id}"
-        return DryRunIncidentLine(incident, title, reverse("incident", args=[incident.incident_id]), link)
-    url = f"{reverse('series_detection', args=[incident.series_id])}?{urlencode({'metric': incident.metric})}"
-    return DryRunIncidentLine(incident, title, url, f"series {incident.series_id}")
+def _make_line(
+    *,
+    scope: str,
+    started_at: str,
+    metric: str,
+    relative: float,
+    series: int,
+    series_id: int,
+    incident: int | None,
+) -> DryRunIncidentLine:
+    size = f"{format_signed_percent(relative)} in {format_count(series, 'series')}"
+    title = f"{name_scopes([scope])}: {CATALOG[metric].label} {size}"
+    url, link = reverse("series_detection", args=[series_id]), f"series {series_id}"
+    url = f"{url}?{urlencode({'metric': metric})}"
+    if incident is not None:
+        url, link = reverse("incident", args=[incident]), f"incident {incident}"
+    return DryRunIncidentLine(datetime.fromisoformat(started_at), title, url, link)

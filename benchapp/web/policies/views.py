@@ -157,8 +157,13 @@ def dry_run(request: HttpRequest, dry_run_id: int) -> HttpResponse:
         "is_failed": row.state == DryRunState.FAILED,
         "refresh_s": _REFRESH_S,
         "lists": [
-            ("added", "Added", row.added_count, list_dry_run_incidents(row.added)),
-            ("removed", "Removed", row.removed_count, list_dry_run_incidents(row.removed)),
+            (
+                side,
+                side.capitalize(),
+                row.comparison[f"{side}_count"],
+                list_dry_run_incidents(row.comparison[side]),
+            )
+            for side in ("added", "removed")
         ],
         "initial": {
             "metric": row.metric,
