@@ -27,10 +27,6 @@ def _list_stored() -> Sequence[StoredEntry]:
     ]
 
 
-def _create(values: Values, by: User | None, *, incident_id: int | None = None) -> None:
-    EVENTS.create(PlannedEvent(**values, incident_id=incident_id), by=by)
-
-
 def _change(stored: StoredEntry, values: Values, by: User | None) -> None:
     """Cancel the event and schedule one with the new values that mutes the similar changes of the same incident."""
     canceled = EVENTS.cancel(stored.row.pk, by=by)
@@ -40,11 +36,7 @@ def _change(stored: StoredEntry, values: Values, by: User | None) -> None:
             f"it was ended early at {canceled.ended_at:%Y-%m-%d %H:%M} UTC; a change would start it again: resume it"
             " on its page first, or undo the change in the file",
         )
-    _create(values, by, incident_id=canceled.incident_id)
-
-
-def _remove(stored: StoredEntry, by: User | None) -> None:
-    EVENTS.cancel(stored.row.pk, by=by)
+    EVENTS.create(PlannedEvent(**values, incident_id=canceled.incident_id), by=by)
 
 
 PLANNED_EVENTS: Final = ConfigurationSection(
@@ -59,7 +51,7 @@ PLANNED_EVENTS: Final = ConfigurationSection(
     ),
     normalize=partial(normalize_entry, EVENTS),
     list_stored=_list_stored,
-    create=_create,
+    create=lambda values, by: EVENTS.create(PlannedEvent(**values), by=by),
     change=_change,
-    remove=_remove,
+    remove=lambda stored, by: EVENTS.cancel(stored.row.pk, by=by),
 )

@@ -10,7 +10,6 @@ from typing import Final
 from benchapp.configuration.section import (
     ConfigurationSection,
     StoredEntry,
-    Values,
     list_members,
     normalize_entry,
 )
@@ -33,10 +32,6 @@ def _identify_row(row: DetectionPolicy) -> tuple[str, str, str]:
     return row.metric, row.filter, row.label
 
 
-def _create(values: Values, by: User | None) -> None:
-    POLICIES.create(DetectionPolicy(**values), by=by)
-
-
 def _remove(stored: StoredEntry, by: User | None) -> None:
     """Cancel the policy and those that it replaced, which would apply again."""
     row = stored.row
@@ -57,7 +52,7 @@ DETECTION_POLICIES: Final = ConfigurationSection(
     ),
     normalize=partial(normalize_entry, POLICIES),
     list_stored=_list_stored,
-    create=_create,
+    create=lambda values, by: POLICIES.create(DetectionPolicy(**values), by=by),
     remove=_remove,
     is_unique=True,
 )

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from benchapp.configuration.document import ConfigurationFault, GivenEntry, read_moment
 from benchapp.models import User
-from benchapp.models.list_entry import ListEntry, find_kind
+from benchapp.models.list_entry import ListEntry, find_column_type
 from benchapp.pipeline.bad_value import BadValue
 from benchapp.pipeline.list_entries import EntryList
 
@@ -58,8 +58,8 @@ class ConfigurationSection:
     title: Callable[[Values], str]
     normalize: Callable[[Values], Values]
     list_stored: Callable[[], Sequence[StoredEntry]]
-    create: Callable[[Values, User | None], None]
-    remove: Callable[[StoredEntry, User | None], None]
+    create: Callable[[Values, User | None], object]
+    remove: Callable[[StoredEntry, User | None], object]
     change: Callable[[StoredEntry, Values, User | None], None] | None = None
     is_unique: bool = False
     export: Callable[[Values], Values] = dict
@@ -74,7 +74,7 @@ def list_members(model: type[ListEntry], *, last: Sequence[str] = ()) -> dict[st
     given = [field for field in model.list_fields() if not field.is_relation]
     return {
         field.name: Member(
-            find_kind(field),
+            find_column_type(field),
             default=None if field.null else field.get_default(),
             is_required=not (field.blank or field.has_default()),
             is_optional=field.null,

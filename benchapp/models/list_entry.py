@@ -19,7 +19,7 @@ _KINDS: Final[Mapping[type[Any], type]] = {
 }
 
 
-def find_kind(field: Any) -> type:
+def find_column_type(field: Any) -> type:
     """Return the type of the values of a column."""
     return next(kind for each, kind in _KINDS.items() if isinstance(field, each))
 

@@ -28,7 +28,7 @@ from benchapp.api.framework.problems import ErrorProblems, bad_value, map_errors
 from benchapp.api.framework.responses import answer_json
 from benchapp.api.framework.view import ApiView, read_body
 from benchapp.models import name_person
-from benchapp.models.list_entry import ListEntry, find_kind
+from benchapp.models.list_entry import ListEntry, find_column_type
 from benchapp.pipeline.bad_value import BadValue
 from benchapp.pipeline.list_entries import Entry, EntryList, NotInThisState, UnknownEntry
 from benchapp.queries.pagination import Page
@@ -72,7 +72,7 @@ def _find_model(given: type[serializers.ModelSerializer[Any]]) -> type[ListEntry
 
 
 def _find_type(field: Any, description: Any) -> Any:
-    kind: Any = find_kind(field)
+    kind: Any = find_column_type(field)
     kind = Time if kind is datetime else kind
     kind = kind | None if field.null else kind
     return Annotated[kind, Meta(description=description)] if description else kind

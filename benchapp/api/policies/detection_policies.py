@@ -70,7 +70,7 @@ class ThresholdInput(serializers.ModelSerializer[Any]):
 
     class Meta:
         model = DetectionPolicy
-        fields: tuple[str, ...] = tuple(name for name in DetectionPolicy.given if name != "reason")
+        fields: tuple[str, ...] = ("metric", "smallest_change", "filter", "label")
         extra_kwargs: Final = {
             "smallest_change": {
                 "min_value": THRESHOLD_MINIMUM,

@@ -1,12 +1,11 @@
 """Form for a detection policy, and for a dry run of its threshold."""
 
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from django import forms
 
 from benchapp.metrics import CATALOG, JUDGED_METRICS, SMALLEST_CHANGES
 from benchapp.models import THRESHOLD_MAXIMUM, THRESHOLD_MINIMUM, DetectionPolicy
-from benchapp.pipeline.bad_value import BadValue
 from benchapp.web.site.list_entries import FILTER_HELP, FILTER_INPUT, TEXT_INPUT, WORD_INPUT, EntryForm
 
 
@@ -29,6 +28,7 @@ class DetectionPolicyForm(EntryForm):
         widget=forms.NumberInput(attrs={"step": "any"}),
     )
     field_order = ("metric", "threshold")
+    renamed: ClassVar = {"smallest_change": "threshold"}
 
     class Meta:
         model = DetectionPolicy
@@ -49,8 +49,3 @@ class DetectionPolicyForm(EntryForm):
             self.instance.smallest_change = self.cleaned_data["threshold"] / 100
         super().clean()
         return self.cleaned_data
-
-    def refuse(self, problem: BadValue) -> None:
-        """Add an error to its field."""
-        problem.field = {"smallest_change": "threshold"}.get(problem.field, problem.field)
-        super().refuse(problem)

@@ -1,7 +1,7 @@
 """Pages of lists whose entries are created, canceled and restored: form, actions, one entry."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from django import forms
 from django.contrib import messages
@@ -23,7 +23,12 @@ FILTER_HELP: Final = "Filter bar syntax: host:db-1, pool:web volume_type:gp3. Em
 
 
 class EntryForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no type argument at run time
-    """What a creator gives; `instance` is the entry, not saved. What it means is checked when it is saved."""
+    """What a creator gives; `instance` is the entry, not saved. What it means is checked when it is saved.
+
+    renamed: fields of the form by the columns that they stand for.
+    """
+
+    renamed: ClassVar[Mapping[str, str]] = {}
 
     def refuse(self, problem: BadValue) -> None:
         """Add an error to its field."""

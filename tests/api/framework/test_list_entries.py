@@ -4,7 +4,11 @@ import pytest
 from django.test import Client
 
 from benchapp.api.framework.answers import list_columns
-from benchapp.api.policies.detection_policies import DetectionPolicyInput, ListedDetectionPolicyAnswer
+from benchapp.api.policies.detection_policies import (
+    DetectionPolicyInput,
+    ListedDetectionPolicyAnswer,
+    ThresholdInput,
+)
 from benchapp.api.resources.maintenance import ListedPlannedEventAnswer, PlannedEventInput
 from benchapp.models import DetectionPolicy, PlannedEvent
 from benchapp.web.maintenance.forms import PlannedEventForm
@@ -32,6 +36,10 @@ def test_only_named_columns_can_be_written(path: str) -> None:
     assert set(model.given) == WRITABLE[path]
     assert {name for name, field in given().fields.items() if not field.read_only} == WRITABLE[path] | more
     assert set(form._meta.fields) < WRITABLE[path]
+
+
+def test_dry_run_has_the_threshold_of_a_policy_alone() -> None:
+    assert set(ThresholdInput().fields) == {"metric", "smallest_change", "filter", "label"}
 
 
 @pytest.mark.parametrize("path", LISTS)
