@@ -60,7 +60,7 @@ def change_entry(
 
 
 def describe_entry(request: HttpRequest, entry: Entry, *, title: str, path: str) -> Mapping[str, Any]:
-    """Return what the template `site/entry.html` shows. path: of the list in the API."""
+    """Return what the template `lists/entry.html` shows. path: of the list in the API."""
     return {
         "title": title,
         "row": entry,
