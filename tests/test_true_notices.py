@@ -65,18 +65,18 @@ def test_whoever_is_told_that_it_is_bad_again_is_told_that_it_is_over_again() ->
 
 def test_weekly_pattern_closes_an_incident_once_when_it_becomes_known() -> None:
     thursday = (3 - NOON.weekday()) % 7
-    days = [(NOON + timedelta(days=thursday, hours=3 * run)).weekday() for run in range(174)]
-    judged = [*range(64, 160, 4), *range(160, 174)]
+    days = [(NOON + timedelta(days=thursday, hours=3 * run)).weekday() for run in range(180)]
+    judged = [*range(64, 160, 4), *range(160, 180)]
 
     told = tell_story(
         make_speeds([0.9 if day >= 5 else 1.0 for day in days]), step=timedelta(hours=3), judged=judged
     )
 
-    # The pattern is known after 21 days, 168 runs.
+    # The pattern is known after 21 days, 168 runs, and counts from the next evaluation on, that of run 175.
     assert [run for run, _ in told if run >= 144] == [144]
     assert told[-1] == (144, "recovered")
     assert list(IncidentEvent.objects.filter(kind="resolved").values_list("at", flat=True)) == [
-        NOON + timedelta(days=21, minutes=1)
+        NOON + timedelta(days=21, hours=21, minutes=1)
     ]
     assert not Change.objects.filter(is_regression=True).exclude(state=ChangeState.WITHDRAWN).exists()
 

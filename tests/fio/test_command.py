@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchapp.fio.__main__ import main
+from benchapp.fio.output import PARSER_VERSION
 from tests.fio.outputs import OUTPUTS
 
 GOOD = str(OUTPUTS / "generated" / "08_jsonplus.out")
@@ -88,4 +89,4 @@ def test_command_reads_standard_input_and_loads_no_django() -> None:
         cwd=Path(__file__).parent.parent.parent,
     )
 
-    assert json.loads(done.stdout)["parser_version"] == 6
+    assert json.loads(done.stdout)["parser_version"] == PARSER_VERSION

@@ -77,6 +77,11 @@ def test_signal_that_only_the_output_reports_is_of_its_last_report() -> None:
 
 def mark_stored() -> None:
     with connection.schema_editor(atomic=False) as editor:
+        # The column that series had when this migration was made.
+        editor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        editor.execute(
+            "ALTER TABLE benchapp_series ADD COLUMN IF NOT EXISTS judging_resumes boolean NOT NULL DEFAULT FALSE"
+        )
         migration.mark_failures(None, editor)
 
 

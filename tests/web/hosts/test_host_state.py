@@ -197,7 +197,7 @@ def test_environment_changes_are_listed_once_with_a_comparison(viewer: Client) -
     changes = list_host_environment_changes(row)
     page = get(viewer, "db-1")
 
-    found = [(change.run_id, [(f.name, f.before, f.after) for f in change.fields]) for change in changes]
+    found = [(change.run, [(f.name, f.before, f.after) for f in change.fields]) for change in changes]
     assert found == [
         (runs[8].pk, [("kernel", "6.8", "6.1")]),
         (runs[4].pk, [("kernel", "6.1", "6.8")]),
@@ -317,7 +317,7 @@ def test_runs_and_environment_changes_are_those_of_the_time_range(viewer: Client
         (None, timezone.now() - 30 * DAY),
     ]
     found = [
-        [change.run_id for change in list_host_environment_changes(host, span=LevelRange(*bounds))]
+        [change.run for change in list_host_environment_changes(host, span=LevelRange(*bounds))]
         for bounds in ranges
     ]
     page = get(viewer, "db-1?from=-3d")
