@@ -13,7 +13,7 @@ COPY benchapp benchapp
 COPY docs docs
 COPY static static
 COPY templates templates
-RUN .venv/bin/python -m benchapp.embedded.javascript \
+RUN .venv/bin/python -m benchapp.operation.embedded.javascript \
  && .venv/bin/python manage.py collectstatic --no-input \
  && rm -rf .esbuild \
  && .venv/bin/python -m compileall -q agent benchapp

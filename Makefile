@@ -90,7 +90,7 @@ bench: $(DEV) $(VENDOR) ## measure speed and memory
 	@tools/apt-install fio:fio chromium:chromium
 	@$(PYTHON) -m benchmarks $(BENCH_ARGS)
 
-mutation: $(DEV) ## change the pure modules bit by bit, list what no test notices; MUTANTS='benchapp.metrics.*'
+mutation: $(DEV) ## change the pure modules bit by bit, list what no test notices; MUTANTS='benchapp.catalog.metrics.*'
 	@$(PYTHON) -m mutmut run $(MUTANTS)
 	@$(PYTHON) -m mutmut results
 
@@ -124,11 +124,11 @@ $(DEV): $(BASE)
 	@touch $(BASE) $@
 
 $(VENDOR): $(BASE) package.json package-lock.json
-	@$(PYTHON) -m benchapp.embedded.javascript
+	@$(PYTHON) -m benchapp.operation.embedded.javascript
 	@touch $@
 
 $(TEST_VENDOR): $(BASE) package.json package-lock.json
-	@$(PYTHON) -m benchapp.embedded.javascript --dev
+	@$(PYTHON) -m benchapp.operation.embedded.javascript --dev
 	@touch $@
 
 # Linter and generator of clients for the API document. Without npm their tests are skipped.

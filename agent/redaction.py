@@ -1,6 +1,6 @@
 """Remove secrets from a result before it is stored: keys, passwords and tokens by their names, and in URLs.
 
-The server does the same (`benchapp/redaction.py`). tests/data/secrets.json has the cases of both.
+The server does the same (`benchapp/fio/redaction.py`). tests/data/secrets.json has the cases of both.
 """
 
 from __future__ import annotations

@@ -12,4 +12,4 @@ class BenchappConfig(AppConfig):
     def ready(self) -> None:
         """Register the system checks."""
         # The Celery application is imported by the modules that need it: a sixth of the start of a command.
-        from benchapp import checks  # noqa: F401
+        from benchapp.operation import checks  # noqa: F401

@@ -21,12 +21,12 @@ from django.db import connection  # noqa: E402
 from django.http import HttpResponse  # noqa: E402
 from django.urls import Resolver404, resolve, reverse  # noqa: E402
 
-from benchapp.agent_archive import read_agent_version  # noqa: E402
-from benchapp.api.framework.authentication import require_bearer  # noqa: E402
-from benchapp.api.framework.database_errors import call_with_retry  # noqa: E402
-from benchapp.api.framework.permissions import require_editor  # noqa: E402
-from benchapp.api.framework.problems import Problem, answer_problem, find_problem  # noqa: E402
-from benchapp.api.ingest.body import (  # noqa: E402
+from benchapp.framework.api.authentication import require_bearer  # noqa: E402
+from benchapp.framework.api.database_errors import call_with_retry  # noqa: E402
+from benchapp.framework.api.permissions import require_editor  # noqa: E402
+from benchapp.framework.api.problems import Problem, answer_problem, find_problem  # noqa: E402
+from benchapp.framework.pages.static_files import answer_static_file  # noqa: E402
+from benchapp.intake.api.body import (  # noqa: E402
     BODIES,
     SMALL_BODY_BYTES,
     HeldBody,
@@ -41,11 +41,11 @@ from benchapp.api.ingest.body import (  # noqa: E402
     read_wire,
     replace_length,
 )
-from benchapp.api.ingest.hints import PATHS  # noqa: E402
-from benchapp.api.ingest.posts import authenticate_sender  # noqa: E402
-from benchapp.checks import log_warnings  # noqa: E402
-from benchapp.handler import ThreadHandler  # noqa: E402
-from benchapp.web.site.static_files import answer_static_file  # noqa: E402
+from benchapp.intake.api.hints import PATHS  # noqa: E402
+from benchapp.intake.api.posts import authenticate_sender  # noqa: E402
+from benchapp.operation.checks import log_warnings  # noqa: E402
+from benchapp.operation.handler import ThreadHandler  # noqa: E402
+from benchapp.storage.agent_archive import read_agent_version  # noqa: E402
 
 _django = ThreadHandler()
 # Here, as granian's asginl knows no lifespan.

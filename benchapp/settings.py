@@ -7,7 +7,7 @@ from typing import Any
 import structlog
 from django.core.exceptions import ImproperlyConfigured
 
-from benchapp.env import (
+from benchapp.framework.env import (
     read_broker,
     read_database,
     read_email_server,
@@ -59,9 +59,9 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     # These four come first, so that responses of the others have their headers.
-    "benchapp.web.site.security.add_headers",
+    "benchapp.framework.pages.security.add_headers",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
-    "benchapp.web.site.security.check_proxy",
+    "benchapp.framework.pages.security.check_proxy",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -69,20 +69,20 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
-    "benchapp.web.site.security.name_reader_and_writer",
-    "benchapp.api.framework.request_limits.PageLimit",
-    "benchapp.web.site.preferences.apply_preferences",
-    "benchapp.web.site.compression.PageCompression",
-    "benchapp.api.framework.parameters.check_query",
-    "benchapp.web.site.unknown_parameters.note_parameters",
-    "benchapp.api.framework.database_errors.answer_unavailable_database",
+    "benchapp.framework.pages.security.name_reader_and_writer",
+    "benchapp.framework.api.request_limits.PageLimit",
+    "benchapp.framework.pages.preferences.apply_preferences",
+    "benchapp.framework.pages.compression.PageCompression",
+    "benchapp.framework.api.parameters.check_query",
+    "benchapp.framework.pages.unknown_parameters.note_parameters",
+    "benchapp.framework.api.database_errors.answer_unavailable_database",
 ]
 # Origins whose scripts may read the API with a token; cookies are never accepted from them (docs/api.md).
 CORS_ORIGINS = read_origins("BENCHAPP_CORS_ORIGINS")
 if CORS_ORIGINS:
     INSTALLED_APPS.append("corsheaders")
     # Behind the middleware of headers: its answers to preflight requests have them as well.
-    MIDDLEWARE.insert(1, "benchapp.api.framework.cors.ReadOnlyCors")
+    MIDDLEWARE.insert(1, "benchapp.framework.api.cors.ReadOnlyCors")
     CORS_ALLOW_ALL_ORIGINS = CORS_ORIGINS == ["*"]
     CORS_ALLOWED_ORIGINS = [] if CORS_ALLOW_ALL_ORIGINS else CORS_ORIGINS
     CORS_URLS_REGEX = r"^/api/"
@@ -108,7 +108,7 @@ TEMPLATES: list[dict[str, Any]] = [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-                "benchapp.web.site.page_context.describe_frame",
+                "benchapp.framework.pages.page_context.describe_frame",
             ],
             "builtins": ["benchapp.templatetags.values", "django.templatetags.static"],
         },
@@ -213,7 +213,7 @@ _IS_COLLECTED = (STATIC_ROOT / "staticfiles.json").exists()
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {
-        "BACKEND": "benchapp.web.site.static_storage.StaticStorage"
+        "BACKEND": "benchapp.framework.pages.static_storage.StaticStorage"
         if _IS_COLLECTED or "collectstatic" in sys.argv
         else "django.contrib.staticfiles.storage.StaticFilesStorage"
     },
@@ -225,14 +225,14 @@ WHITENOISE_KEEP_ONLY_HASHED_FILES = True
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "benchapp.api.framework.authentication.TokenAuthentication",
+        "benchapp.framework.api.authentication.TokenAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
-    "DEFAULT_PERMISSION_CLASSES": ["benchapp.api.framework.permissions.MayRead"],
-    "DEFAULT_RENDERER_CLASSES": ["benchapp.api.framework.json.JsonRenderer"],
+    "DEFAULT_PERMISSION_CLASSES": ["benchapp.framework.api.permissions.MayRead"],
+    "DEFAULT_RENDERER_CLASSES": ["benchapp.framework.api.json.JsonRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-    "EXCEPTION_HANDLER": "benchapp.api.framework.problems.answer_exception",
+    "EXCEPTION_HANDLER": "benchapp.framework.api.problems.answer_exception",
     "URL_FORMAT_OVERRIDE": None,
 }
 SPECTACULAR_SETTINGS = {
@@ -244,8 +244,8 @@ SPECTACULAR_SETTINGS = {
     "LICENSE": {"name": "MIT", "identifier": "MIT"},
     "SERVERS": [{"url": "/", "description": "this server"}],
     "POSTPROCESSING_HOOKS": [
-        "benchapp.api.posting.operations.add_intake_paths",
-        "benchapp.api.framework.openapi.complete_document",
+        "benchapp.intake.api.posting.operations.add_intake_paths",
+        "benchapp.framework.api.openapi.complete_document",
     ],
 }
 
@@ -299,7 +299,7 @@ NOTICE_RETENTION_DAYS = read_integer("BENCHAPP_NOTICE_RETENTION_DAYS", default=1
 # Recovered incidents are resolved after so many days without an event; 0: never.
 RECOVERED_QUIET_DAYS = read_integer("BENCHAPP_RECOVERED_QUIET_DAYS", default=14, minimum=0, maximum=36_500)
 # Audit records (docs/operations.md, "Audit records"); 0 keeps all.
-# Published limits in addition to benchapp/queries/limits.csv, or instead of its rows.
+# Published limits in addition to benchapp/framework/read/limits.csv, or instead of its rows.
 LIMITS_FILE = read_text("BENCHAPP_LIMITS_FILE")
 AUDIT_RETENTION_DAYS = read_integer("BENCHAPP_AUDIT_RETENTION_DAYS", default=730, minimum=0, maximum=36_500)
 WEBHOOK_PORTS = read_ports("BENCHAPP_WEBHOOK_PORTS", default=(80, 443, 8443))
@@ -400,7 +400,7 @@ LOGGING: dict[str, Any] = {
     "disable_existing_loggers": False,
     "formatters": {
         "line": {
-            "()": "benchapp.log_masking.MaskingFormatter",
+            "()": "benchapp.operation.log_masking.MaskingFormatter",
             "processor": structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"]),
             "foreign_pre_chain": [
                 structlog.contextvars.merge_contextvars,

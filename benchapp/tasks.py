@@ -32,23 +32,23 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection, transaction
 from django.utils import timezone
 
+from benchapp.accounts.write.throttle import forget_old_attempts
 from benchapp.celery import app
+from benchapp.framework.write.audit import forget_old_audit_records
+from benchapp.incidents.actions import triage
+from benchapp.intake.normalize.batch import has_waiting, normalize_batch
+from benchapp.intake.normalize.reparse import reparse_outdated
+from benchapp.judge import detect_and_notify, has_judging_due
 from benchapp.models import Heartbeat, Pulse
-from benchapp.pipeline.access.throttle import forget_old_attempts
-from benchapp.pipeline.audit import forget_old_audit_records
-from benchapp.pipeline.incidents import triage
-from benchapp.pipeline.judge import detect_and_notify, has_judging_due
-from benchapp.pipeline.normalize.batch import has_waiting, normalize_batch
-from benchapp.pipeline.normalize.reparse import reparse_outdated
-from benchapp.pipeline.notifications.account_mail import send_address_link, send_reset_links
-from benchapp.pipeline.notifications.channels.transport import NotDelivered
-from benchapp.pipeline.notifications.enqueue import send_due
-from benchapp.pipeline.notifications.layout_answers import is_question_due, notify_layout_answers
-from benchapp.pipeline.notifications.outbox import forget_old_notices
-from benchapp.pipeline.notifications.silence_notices import notify_silent_hosts
-from benchapp.pipeline.policies.dry_runs import advance_dry_runs, forget_old_dry_runs, has_running_dry_runs
-from benchapp.pipeline.requests.confirmation import request_confirmations
-from benchapp.pipeline.requests.polling import expire_requests, forget_old_requests
+from benchapp.notices.channels.transport import NotDelivered
+from benchapp.notices.write.account_mail import send_address_link, send_reset_links
+from benchapp.notices.write.enqueue import send_due
+from benchapp.notices.write.layout_answers import is_question_due, notify_layout_answers
+from benchapp.notices.write.outbox import forget_old_notices
+from benchapp.notices.write.silence_notices import notify_silent_hosts
+from benchapp.policies.write.dry_runs import advance_dry_runs, forget_old_dry_runs, has_running_dry_runs
+from benchapp.requests.write.confirmation import request_confirmations
+from benchapp.requests.write.polling import expire_requests, forget_old_requests
 
 log = structlog.get_logger(__name__)
 
@@ -142,7 +142,7 @@ def answer_layout_questions() -> None:
     if not is_question_due():
         return
     # Takes 3 MiB in each worker process, and few installations have a question.
-    from benchapp.charts.texts.layout_answers import NotAnswerable, find_layout_answer
+    from benchapp.layouts.texts.layout_answers import NotAnswerable, find_layout_answer
 
     if notify_layout_answers(find_layout_answer, refusal=NotAnswerable, budget_s=_TASK_BUDGET_S):
         with transaction.atomic():

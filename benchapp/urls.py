@@ -7,12 +7,12 @@ from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponse
 from django.urls import include, path
 
-from benchapp.api import health
-from benchapp.api.framework.database_errors import answer_database_away
-from benchapp.api.framework.problems import Problem, answer_not_found, answer_problem
-from benchapp.api.sharing import study_snapshots
-from benchapp.web.site import errors
-from benchapp.web.studies.snapshots import freeze_panels
+from benchapp.framework.api.database_errors import answer_database_away
+from benchapp.framework.api.problems import Problem, answer_not_found, answer_problem
+from benchapp.framework.pages import errors
+from benchapp.overview.api import health
+from benchapp.reports.api import study_snapshots
+from benchapp.reports.pages.snapshots import freeze_panels
 
 log = structlog.get_logger(__name__)
 
@@ -23,12 +23,12 @@ urlpatterns = [
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
     path("metrics", health.metrics, name="metrics"),
-    path("api/v1/", include("benchapp.api.urls")),
-    path("", include("benchapp.web.urls")),
+    path("api/v1/", include("benchapp.overview.api.urls")),
+    path("", include("benchapp.overview.pages.urls")),
 ]
 
 handler400 = "benchapp.urls.answer_bad_request"
-handler403 = "benchapp.web.site.errors.forbidden"
+handler403 = "benchapp.framework.pages.errors.forbidden"
 handler404 = "benchapp.urls.answer_unknown"
 handler500 = "benchapp.urls.answer_fault"
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Final
 
 from agent.job_state import ExperimentState, StateDirectory, SweepState
-from benchapp.agent_archive import build_agent_archive
+from benchapp.storage.agent_archive import build_agent_archive
 from tests.agent.conftest import CRONTAB
 from tests.agent.server import TOKEN, HostileServer
 

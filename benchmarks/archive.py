@@ -97,7 +97,7 @@ def _measure(servers: Servers, label: str, file: Path, *arguments: str) -> None:
 
 
 COUNT = """
-from benchapp.archive.tables import TABLES
+from benchapp.operation.archive.tables import TABLES
 print(sum(table.model.objects.count() for name, table in TABLES.items() if name != "authors"))
 """
 

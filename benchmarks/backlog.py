@@ -144,8 +144,8 @@ def _list_directions(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _post(hosts: list[Any], documents: _Documents, number: int) -> None:
+    from benchapp.intake.posts.submissions import IncomingSubmission, accept_submissions
     from benchapp.models import Kind
-    from benchapp.pipeline.intake.submissions import IncomingSubmission, accept_submissions
 
     moment = _START + number * _STEP
     accept_submissions(
@@ -174,8 +174,8 @@ def _settle_all(workers: ProcessPoolExecutor, count: int) -> None:
 
 def _settle(_: int) -> None:
     """Store and evaluate as the tasks do, until nothing waits."""
-    from benchapp.pipeline.judge import detect_and_notify
-    from benchapp.pipeline.normalize.batch import normalize_batch
+    from benchapp.intake.normalize.batch import normalize_batch
+    from benchapp.judge import detect_and_notify
     from benchmarks.fleet_year import JUDGED_AT_ONCE
 
     while normalize_batch().claimed:

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import path
 
 from benchapp import urls
-from benchapp.queries.binary_columns import fetch_rows
+from benchapp.framework.read.binary_columns import fetch_rows
 
 __all__ = ["application"]
 

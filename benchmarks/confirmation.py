@@ -22,7 +22,7 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np  # noqa: E402
 
 if TYPE_CHECKING:
-    from benchapp.pipeline.detection.rows import ChangeRecord
+    from benchapp.detection.write.rows import ChangeRecord
 
 _START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _EVERY: Final = timedelta(hours=6)
@@ -128,9 +128,9 @@ class _Series:
 
     def add(self, now: datetime, value: float) -> None:
         """Add a run and evaluate the series."""
-        from benchapp.metrics import SMALLEST_CHANGES
-        from benchapp.pipeline.detection.histories import to_microseconds
-        from benchapp.pipeline.detection.series import MetricHistory, judge_series_metric
+        from benchapp.catalog.metrics import SMALLEST_CHANGES
+        from benchapp.detection.write.histories import to_microseconds
+        from benchapp.detection.write.series import MetricHistory, judge_series_metric
 
         self.times.append(now)
         self.values.append(value)

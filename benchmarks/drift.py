@@ -13,11 +13,11 @@ from typing import Final
 
 import numpy as np
 
-from benchapp.analysis.changepoints.detector import judge_values
-from benchapp.analysis.detection.baselines import BASELINE_RUNS_MINIMUM, compare_to_baseline, may_have_drifted
-from benchapp.analysis.detection.gradual_change import Drift
-from benchapp.analysis.detection.slope import DetectedStep, find_slope
-from benchapp.metrics import SMALLEST_CHANGES
+from benchapp.catalog.metrics import SMALLEST_CHANGES
+from benchapp.detection.changepoints.detector import judge_values
+from benchapp.detection.rules.baselines import BASELINE_RUNS_MINIMUM, compare_to_baseline, may_have_drifted
+from benchapp.detection.rules.gradual_change import Drift
+from benchapp.detection.rules.slope import DetectedStep, find_slope
 from benchmarks.fleet_noise import Array, make_values
 
 _HOSTS: Final = 6

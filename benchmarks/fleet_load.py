@@ -21,7 +21,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any, Final
 
-from benchapp.embedded.child import stop
+from benchapp.operation.embedded.child import stop
 from benchmarks.charts import SEED as FLEET
 from benchmarks.charts import VACUUM
 from benchmarks.client import frame

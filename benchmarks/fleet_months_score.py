@@ -8,7 +8,7 @@ from datetime import timedelta
 from statistics import median
 from typing import Final
 
-from benchapp.metrics import CATALOG
+from benchapp.catalog.metrics import CATALOG
 from benchapp.models import Change, Incident, IncidentEvent, Notice
 from benchmarks.fleet_months import RUNS, PlantedEvent
 from benchmarks.fleet_world import START, STEP, World, find_run

@@ -15,15 +15,7 @@ from uuid import UUID
 from django.db import connection, transaction
 from django.db.models import Max
 
-from benchapp.models import (
-    TARGET_FIELDS,
-    WORKLOAD_FIELDS,
-    Environment,
-    Host,
-    Series,
-    Target,
-    Workload,
-)
+from benchapp.models import TARGET_FIELDS, WORKLOAD_FIELDS, Environment, Host, Series, Target, Workload
 from benchmarks.fleet_noise import BLOCK_SIZE_BYTES, METRICS, Array, Planted, find_iodepth, make_metrics
 
 VOLUME_TYPES: Final = ("gp3", "io2", "st1", "standard")

@@ -7,8 +7,8 @@ from unittest import mock
 
 from django.utils import timezone
 
+from benchapp.judge import detect_and_notify
 from benchapp.models import Subscription, User
-from benchapp.pipeline.judge import detect_and_notify
 from benchmarks.fleet_noise import Kind, Planted
 from benchmarks.fleet_world import (
     STRIPE_COUNTS,

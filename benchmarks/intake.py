@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import psycopg
 
-from benchapp.embedded.child import spawn, wait_until
+from benchapp.operation.embedded.child import spawn, wait_until
 from benchmarks.client import frame
 from tests.envelopes import make_envelope, read_fio
 from tests.servers import ROOT, Servers, wait_for

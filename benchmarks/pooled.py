@@ -89,9 +89,9 @@ def _judge_pooled_alone(run: int) -> int:
     """Evaluate the pooled levels of all hosts as if their series had been evaluated; return the number of changes."""
     from django.db import transaction
 
-    from benchapp.analysis.detection.pooled_levels import POOLED_METHOD
+    from benchapp.detection.rules.pooled_levels import POOLED_METHOD
+    from benchapp.detection.write.pooled import judge_pooled
     from benchapp.models import Change, Series
-    from benchapp.pipeline.detection.pooled import judge_pooled
     from benchmarks.fleet_world import say_time
 
     Series.objects.update(judging_is_due=False)
@@ -105,8 +105,8 @@ def _judge_pooled_alone(run: int) -> int:
 def _judge_completely(end: int) -> None:
     from django.utils import timezone
 
+    from benchapp.judge import detect_and_notify
     from benchapp.models import Series
-    from benchapp.pipeline.judge import detect_and_notify
     from benchmarks.fleet_world import say_time
 
     now = say_time(end - 1)
@@ -117,7 +117,7 @@ def _judge_completely(end: int) -> None:
 
 
 def _score(number: int, first: int) -> HostResult:
-    from benchapp.analysis.detection.pooled_levels import POOLED_METHOD
+    from benchapp.detection.rules.pooled_levels import POOLED_METHOD
     from benchapp.models import Change, Incident, IncidentEvent
     from benchmarks.fleet_world import find_run
 

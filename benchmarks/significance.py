@@ -19,21 +19,21 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import numpy as np  # noqa: E402
 
-from benchapp.analysis.changepoints.contrast import compare_sides  # noqa: E402
-from benchapp.analysis.changepoints.detector import bound_chance  # noqa: E402
-from benchapp.analysis.changepoints.level_shift import measure_separation  # noqa: E402
-from benchapp.analysis.changepoints.noise import measure_spread  # noqa: E402
-from benchapp.analysis.changepoints.rank_test import score_ranks_exactly  # noqa: E402
-from benchapp.analysis.changepoints.segmentation import Levels  # noqa: E402
-from benchapp.analysis.incidents.significance import (  # noqa: E402
+from benchapp.catalog.metrics import SMALLEST_CHANGES  # noqa: E402
+from benchapp.detection.changepoints.contrast import compare_sides  # noqa: E402
+from benchapp.detection.changepoints.detector import bound_chance  # noqa: E402
+from benchapp.detection.changepoints.level_shift import measure_separation  # noqa: E402
+from benchapp.detection.changepoints.noise import measure_spread  # noqa: E402
+from benchapp.detection.changepoints.rank_test import score_ranks_exactly  # noqa: E402
+from benchapp.detection.changepoints.segmentation import Levels  # noqa: E402
+from benchapp.detection.rules.significance import (  # noqa: E402
     ChangeClaim,
     ScopeTests,
     count_separated,
     estimate_rate,
     filter_significant,
 )
-from benchapp.metrics import SMALLEST_CHANGES  # noqa: E402
-from benchapp.pipeline.detection.metric import DetectedChange, judge_metric  # noqa: E402
+from benchapp.detection.write.metric import DetectedChange, judge_metric  # noqa: E402
 from benchmarks.fleet_noise import Array, make_values  # noqa: E402
 from benchmarks.histories import make_generator  # noqa: E402
 

@@ -119,7 +119,7 @@ def _up(checkout: Path, data: Path) -> Iterator[Started]:
     begun = time.perf_counter()
     process = subprocess.Popen(
         [
-            *(".venv/bin/python", "-m", "benchapp.embedded"),
+            *(".venv/bin/python", "-m", "benchapp.operation.embedded"),
             *("--data-dir", str(data), "--port", str(port), "--no-run"),
         ],
         cwd=checkout,
@@ -174,7 +174,7 @@ def _name(command: str) -> str:
         ("embedded.worker", "worker and beat"),
         ("valkey", "Valkey"),
         ("postgres", "PostgreSQL"),
-        ("benchapp.embedded", "supervisor"),
+        ("benchapp.operation.embedded", "supervisor"),
     ):
         if mark in command:
             return name

@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from benchapp.analysis.changepoints.detector import change_indices
-from benchapp.analysis.detection.variability import find_spread_increase, find_two_states
-from benchapp.pipeline.detection.metric import judge_metric
+from benchapp.detection.changepoints.detector import change_indices
+from benchapp.detection.rules.variability import find_spread_increase, find_two_states
+from benchapp.detection.write.metric import judge_metric
 from benchmarks.histories import STATIONARY, Array, Generator, make_generator, make_history
 
 _THRESHOLD: Final = 0.05

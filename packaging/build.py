@@ -21,7 +21,7 @@ sys.path[:0] = [str(ROOT)]
 
 from agent import __version__  # noqa: E402 - the repository is not installed
 from agent.commands.cli import build_parser, list_commands  # noqa: E402
-from benchapp.agent_archive import build_agent_archive  # noqa: E402
+from benchapp.storage.agent_archive import build_agent_archive  # noqa: E402
 
 _PROGRAMS: Final = Path(sysconfig.get_path("scripts"))
 

@@ -11,9 +11,9 @@ from agent.delivery.envelope import check_labels, make_envelope, pack_envelope, 
 from agent.environment.host_facts import describe_environment, find_instance_type
 from agent.measuring.fio import FioResult
 from agent.storage.layout import describe_storage
+from benchapp.accounts.write.tokens import issue_token
+from benchapp.intake.normalize.batch import normalize_batch
 from benchapp.models import Host, Scope, State, Submission
-from benchapp.pipeline.access.tokens import issue_token
-from benchapp.pipeline.normalize.batch import normalize_batch
 from tests.agent.storage.trees import raid0, write_tree
 from tests.api.ingest.test_posts import post
 from tests.envelopes import read_fio

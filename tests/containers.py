@@ -25,7 +25,7 @@ from uuid import uuid4
 
 import pytest
 
-from benchapp.embedded.child import spawn, stop, wait_until
+from benchapp.operation.embedded.child import spawn, stop, wait_until
 from tests.browser.conftest import CHROMIUM, FLAGS
 from tests.browser.watch import PATIENCE_MS
 from tests.envelopes import pack_envelope

@@ -12,6 +12,12 @@ from django.db import connection, transaction
 from django.db.models import F, Model
 from django.utils import timezone
 
+from benchapp.accounts.write.tokens import issue_token
+from benchapp.detection.write.histories import lock_series, read_histories
+from benchapp.detection.write.levels import store_levels
+from benchapp.incidents.write.refresh import list_metric_sizes, measure_sizes
+from benchapp.intake.normalize.series_environments import recalculate_environments
+from benchapp.intake.posts.submissions import pack
 from benchapp.models import (
     TARGET_FIELDS,
     WORKLOAD_FIELDS,
@@ -49,12 +55,6 @@ from benchapp.models import (
     WantedSchedule,
     Workload,
 )
-from benchapp.pipeline.access.tokens import issue_token
-from benchapp.pipeline.detection.histories import lock_series, read_histories
-from benchapp.pipeline.detection.levels import store_levels
-from benchapp.pipeline.incidents.refresh import list_metric_sizes, measure_sizes
-from benchapp.pipeline.intake.submissions import pack
-from benchapp.pipeline.normalize.series_environments import recalculate_environments
 from tests.row_insertion import copy_rows, copy_values, insert_row
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

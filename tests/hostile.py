@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID, uuid4
 
+from benchapp.intake.posts.submissions import IncomingSubmission, accept_submission
 from benchapp.models import Host, Kind
-from benchapp.pipeline.intake.submissions import IncomingSubmission, accept_submission
 
 LATENCY = {
     "min": 1000,

@@ -41,8 +41,8 @@ from typing import Any, Final
 
 from django.utils import timezone
 
+from benchapp.judge import judge_due
 from benchapp.models import Host, Measurement, Run, Series
-from benchapp.pipeline.judge import judge_due
 from tests.factories import (
     fill_series,
     make_environment,

@@ -16,12 +16,12 @@ from typing import Any
 
 import psycopg
 
-from benchapp.embedded.account import choose_account, create_private_directory
-from benchapp.embedded.child import kill_session, spawn, stop, wait_until
-from benchapp.embedded.postgres import Postgres
-from benchapp.embedded.preflight import Address
-from benchapp.embedded.processes import ALLOCATOR, web_command
-from benchapp.embedded.valkey import Valkey, find_bundled
+from benchapp.operation.embedded.account import choose_account, create_private_directory
+from benchapp.operation.embedded.child import kill_session, spawn, stop, wait_until
+from benchapp.operation.embedded.postgres import Postgres
+from benchapp.operation.embedded.preflight import Address
+from benchapp.operation.embedded.processes import ALLOCATOR, web_command
+from benchapp.operation.embedded.valkey import Valkey, find_bundled
 from tests.clusters import copy_cluster
 from tests.ports import find_free_port
 
@@ -142,7 +142,7 @@ class Servers:
     def issue_tokens(self, *names: str) -> dict[str, str]:
         """Return the tokens of hosts by name, which are made in one process: its start takes half a second of CPU."""
         code = (
-            "from benchapp.pipeline.hosts import issue_host_token\n"
+            "from benchapp.storage.write.hosts import issue_host_token\n"
             f"for name in {names!r}: print(issue_host_token(name))"
         )
         lines = self.manage("shell", "--no-imports", "-c", code).splitlines()

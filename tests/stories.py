@@ -12,10 +12,10 @@ import pytest
 from django.utils import timezone
 
 from benchapp import tasks
-from benchapp.api.ingest import posts
-from benchapp.api.ingest.limits import Limits
+from benchapp.accounts.write.tokens import issue_token
+from benchapp.intake.api import posts
+from benchapp.intake.api.limits import Limits
 from benchapp.models import Host, Notice, Scope
-from benchapp.pipeline.access.tokens import issue_token
 from tests.api.ingest.test_posts import post
 from tests.envelopes import pack_envelope, read_fio
 from tests.factories import NOON

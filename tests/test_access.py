@@ -13,9 +13,9 @@ from django.test import Client, override_settings
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from benchapp.charts.images import frame
+from benchapp.framework.pages.security import CONTENT_SECURITY_POLICY, PERMISSIONS_POLICY
 from benchapp.models import Role, Scope, Study
-from benchapp.pipeline.studies import FrozenPanel, store_snapshot
-from benchapp.web.site.security import CONTENT_SECURITY_POLICY, PERMISSIONS_POLICY
+from benchapp.reports.write.studies import FrozenPanel, store_snapshot
 from tests.access_table import ACTORS, TABLE
 from tests.factories import (
     make_detection_policy,
@@ -306,8 +306,8 @@ def test_faults_carry_the_security_headers(path, clients, monkeypatch):
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("a fault of ours")
 
-    monkeypatch.setattr("benchapp.web.runs.views.list_runs", fail)
-    monkeypatch.setattr("benchapp.api.resources.runs.list_runs", fail)
+    monkeypatch.setattr("benchapp.series.pages.runs.views.list_runs", fail)
+    monkeypatch.setattr("benchapp.series.api.runs.list_runs", fail)
     clients["admin"].raise_request_exception = False
 
     response = clients["admin"].get(path)

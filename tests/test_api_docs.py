@@ -9,11 +9,11 @@ from urllib.parse import parse_qsl
 
 import pytest
 
-from benchapp.api.framework.openapi import make_schema
-from benchapp.api.framework.problem_codes import PROBLEMS
-from benchapp.metrics import CATALOG
+from benchapp.catalog.metrics import CATALOG
+from benchapp.framework.api.openapi import make_schema
+from benchapp.framework.api.problem_codes import PROBLEMS
+from benchapp.intake.posts.published_document import read_reported
 from benchapp.models import Scope
-from benchapp.pipeline.intake.published_document import read_reported
 
 TEXT = (Path(__file__).parent.parent / "docs" / "api.md").read_text()
 # Published numbers are no part of the OpenAPI document: they are read by a parser of their own.

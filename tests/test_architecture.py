@@ -432,20 +432,20 @@ SUBPACKAGES: dict[str, dict[str, set[str]]] = {
 
 TEMPLATES_MAXIMUM = 25
 
-INGEST = "benchapp.api.ingest.posts"
+INGEST = "benchapp.intake.api.posts"
 # What the workers and the pages alone import. Accepting a result must not load it.
 NOT_IN_INGEST = (
     "benchapp.tasks",
     "benchapp.web",
-    "benchapp.pipeline.judge",
-    "benchapp.pipeline.detection",
-    "benchapp.pipeline.incidents",
-    "benchapp.pipeline.maintenance",
-    "benchapp.pipeline.normalize",
-    "benchapp.pipeline.notifications",
-    "benchapp.analysis.changepoints",
-    "benchapp.analysis.detection",
-    "benchapp.analysis.incidents",
+    "benchapp.judge",
+    "benchapp.detection.write",
+    "benchapp.incidents.write",
+    "benchapp.incidents.write",
+    "benchapp.intake.normalize",
+    "benchapp.notices.write",
+    "benchapp.detection.changepoints",
+    "benchapp.detection.rules",
+    "benchapp.incidents.rules",
     "numpy",
 )
 
@@ -625,7 +625,7 @@ def test_no_subpackage_imports_itself_in_a_circle() -> None:
 def test_ingest_imports_no_code_of_workers_and_pages() -> None:
     closure = find_closure(INGEST, MODULES)
 
-    assert {"benchapp.queue", "benchapp.pipeline.intake.submissions"} <= closure
+    assert {"benchapp.framework.queue", "benchapp.intake.posts.submissions"} <= closure
     assert select_below(closure, NOT_IN_INGEST) == []
 
 
@@ -633,8 +633,8 @@ def test_process_that_accepts_a_result_and_publishes_it_loads_no_code_of_workers
     """Also what is loaded by name, as Celery loads tasks and Django loads apps."""
     program = (
         "import sys, django; django.setup()\n"
-        f"import {INGEST}, benchapp.queue\n"
-        "benchapp.queue.wake_up()\n"
+        f"import {INGEST}, benchapp.framework.queue\n"
+        "benchapp.framework.queue.wake_up()\n"
         "print(*sys.modules)"
     )
     environment = os.environ | {"DJANGO_SETTINGS_MODULE": "benchapp.settings", "BENCHAPP_ROLE": "web"}
@@ -642,7 +642,7 @@ def test_process_that_accepts_a_result_and_publishes_it_loads_no_code_of_workers
 
     loaded = run_and_list_modules(program, environment)
 
-    assert {INGEST, "benchapp.queue"} <= loaded
+    assert {INGEST, "benchapp.framework.queue"} <= loaded
     assert select_below(loaded, NOT_IN_INGEST) == []
 
 
@@ -722,16 +722,16 @@ def test_documentation_lists_every_package() -> None:
 
 def test_forbidden_imports_and_circles_are_found(tmp_path: Path) -> None:
     """The checks can fail: Django in a pure layer, the agent, a subpackage, a circle."""
-    for folder in ("benchapp/analysis", "benchapp/queries/series", "benchapp/queries/runs", "agent"):
+    for folder in ("benchapp/analysis", "benchapp/series/read", "benchapp/series/read/runs", "agent"):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "__init__.py").touch()
     (tmp_path / "benchapp/__init__.py").touch()
     (tmp_path / "agent/spool.py").touch()
     (tmp_path / "benchapp/analysis/drift.py").write_text(
-        "def f():\n    from benchapp.queries.runs import rows\n    import agent.spool\n"
+        "def f():\n    from benchapp.series.read.runs import rows\n    import agent.spool\n"
     )
-    (tmp_path / "benchapp/queries/runs/rows.py").write_text("from benchapp.queries.series import rows\n")
-    (tmp_path / "benchapp/queries/series/rows.py").write_text("from benchapp.queries.runs import rows\n")
+    (tmp_path / "benchapp/queries/runs/rows.py").write_text("from benchapp.series.read import rows\n")
+    (tmp_path / "benchapp/queries/series/rows.py").write_text("from benchapp.series.read.runs import rows\n")
     modules = list_modules(tmp_path)
 
     found = find_forbidden(modules)

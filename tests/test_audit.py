@@ -15,7 +15,12 @@ from django.db import ProgrammingError, transaction
 from django.test import Client, override_settings
 from django.utils import timezone
 
-from benchapp.api.framework.openapi import make_schema
+from benchapp.accounts.write.accounts import create_invitation
+from benchapp.accounts.write.password_reset import create_reset_link, sign_address
+from benchapp.framework.api.openapi import make_schema
+from benchapp.framework.write.audit import forget_old_audit_records, record_write
+from benchapp.incidents.actions.bulk import take_bulk_steps
+from benchapp.incidents.actions.triage import acknowledge
 from benchapp.models import (
     AuditKind,
     AuditRecord,
@@ -29,12 +34,7 @@ from benchapp.models import (
     Study,
     User,
 )
-from benchapp.pipeline.access.accounts import create_invitation
-from benchapp.pipeline.access.password_reset import create_reset_link, sign_address
-from benchapp.pipeline.audit import forget_old_audit_records, record_write
-from benchapp.pipeline.incidents.bulk import take_bulk_steps
-from benchapp.pipeline.incidents.triage import acknowledge
-from benchapp.pipeline.studies import version_of
+from benchapp.reports.write.studies import version_of
 from tests.access_table import WEB
 from tests.api.framework.test_openapi import EXAMPLES_OF_ANSWERS, OF_A_HOST, REQUEST_OF_HOST
 from tests.factories import (

@@ -10,16 +10,16 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from benchapp.charts.read.comparison_labels import list_environment_differences
+from benchapp.intake.normalize.batch import normalize_batch
+from benchapp.intake.normalize.plan import bound_options
+from benchapp.intake.posts.envelope import BadEnvelope, type_envelope
+from benchapp.intake.posts.submissions import retry_submission
 from benchapp.models import Host, Kind, Role, Run, Series, State, Submission, Workload
-from benchapp.pipeline.intake.envelope import BadEnvelope, type_envelope
-from benchapp.pipeline.intake.submissions import retry_submission
-from benchapp.pipeline.normalize.batch import normalize_batch
-from benchapp.pipeline.normalize.plan import bound_options
-from benchapp.queries.charts.comparison_labels import list_environment_differences
-from benchapp.queries.dimension_values import list_label_names
-from benchapp.queries.runs.runs import list_profiles
-from benchapp.queries.series import measurements
-from benchapp.queries.titles import TITLE_MAXIMUM, describe_target, describe_workload, join_titles
+from benchapp.series.read import measurements
+from benchapp.series.read.dimension_values import list_label_names
+from benchapp.series.read.runs.runs import list_profiles
+from benchapp.series.read.titles import TITLE_MAXIMUM, describe_target, describe_workload, join_titles
 from tests.access_table import TABLE
 from tests.envelopes import make_envelope
 from tests.factories import (

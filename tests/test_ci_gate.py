@@ -149,8 +149,8 @@ def build(migrated_cluster: Path, tmp_path_factory: pytest.TempPathFactory) -> I
         servers.start_web()
         code = (
             "from benchapp.models import Scope\n"
-            "from benchapp.pipeline.access.tokens import issue_enrollment_token, issue_token\n"
-            "from benchapp.pipeline.hosts import issue_host_token\n"
+            "from benchapp.accounts.write.tokens import issue_enrollment_token, issue_token\n"
+            "from benchapp.storage.write.hosts import issue_host_token\n"
             "print(issue_host_token('ci-1'))\n"
             "print(issue_token(scope=Scope.ADMIN)[1])\n"
             "print(issue_enrollment_token()[1])\n"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchapp.dimensions import (
+from benchapp.catalog.dimensions import (
     ALIASES,
     DIMENSIONS,
     SERIES_DIMENSIONS,

@@ -12,13 +12,13 @@ from django.core.management import call_command, get_commands, load_command_clas
 
 from agent.commands.cli import build_parser
 from benchapp import tasks
-from benchapp.api.framework.problem_codes import PROBLEMS
+from benchapp.catalog.metrics import CATALOG
 from benchapp.celery import app
-from benchapp.metrics import CATALOG
-from benchapp.pipeline.normalize.missing_reasons import MISSING
-from benchapp.web.docs.library import read_page
-from benchapp.web.docs.markdown_pages import make_anchor, parse_markdown, read_plain_text
-from benchapp.web.site.reason_texts import ALSO_ANSWERED, REJECTED
+from benchapp.framework.api.problem_codes import PROBLEMS
+from benchapp.framework.pages.reason_texts import ALSO_ANSWERED, REJECTED
+from benchapp.intake.normalize.missing_reasons import MISSING
+from benchapp.overview.pages.docs.library import read_page
+from benchapp.overview.pages.docs.markdown_pages import make_anchor, parse_markdown, read_plain_text
 from tests.documentation import FILES, ROOT, Block, Command, list_blocks, list_commands
 from tests.envelopes import read_fio
 from tests.test_packaging import read_known_variables
@@ -186,7 +186,7 @@ def test_commands_that_import_files_import_them(tmp_path: Path, monkeypatch: pyt
 
 
 def test_reader_of_the_documentation_verifies_a_webhook() -> None:
-    from benchapp.pipeline.notifications.channels.posting import sign
+    from benchapp.notices.channels.posting import sign
 
     (block,) = [each for each in list_blocks("python") if each.file == "docs/notifications.md"]
     names: dict = {}

@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from benchapp.embedded.preflight import Address
-from benchapp.embedded.processes import build_environment
-from benchapp.env import (
+from benchapp.framework.env import (
     read_broker,
     read_database,
     read_email_server,
@@ -19,6 +17,8 @@ from benchapp.env import (
     read_secret,
     read_secret_key,
 )
+from benchapp.operation.embedded.preflight import Address
+from benchapp.operation.embedded.processes import build_environment
 
 ROOT = Path(__file__).parent.parent
 KEY = "0123456789abcdef" * 4

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from benchapp.dimensions import ALIASES, FILTER_DIMENSIONS
-from benchapp.grammar import parse_filter, write_filter
+from benchapp.catalog.dimensions import ALIASES, FILTER_DIMENSIONS
+from benchapp.catalog.grammar import parse_filter, write_filter
 
 TEXT = (Path(__file__).parent.parent / "docs" / "filters.md").read_text()
 ROWS = [line for line in TEXT.splitlines() if line.startswith("| `")]

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from benchapp.filter_phrases import TimeRange
-from benchapp.grammar import BadFilter, Query, parse_filter, parse_query, write_filter
-from benchapp.metrics import CATALOG
-from benchapp.spelling import suggest_corrections
+from benchapp.catalog.filter_phrases import TimeRange
+from benchapp.catalog.grammar import BadFilter, Query, parse_filter, parse_query, write_filter
+from benchapp.catalog.metrics import CATALOG
+from benchapp.catalog.spelling import suggest_corrections
 
 NATURAL = [
     ("random read", "pattern:randread"),

@@ -7,14 +7,14 @@ from urllib.parse import unquote_plus
 
 import pytest
 
-from benchapp.api.framework.openapi import make_schema
-from benchapp.api.framework.parameters import FilterField
-from benchapp.dimensions import FILTER_DIMENSIONS, SERIES_DIMENSIONS, list_examples
-from benchapp.grammar import Filter, parse_query
+from benchapp.catalog.dimensions import FILTER_DIMENSIONS, SERIES_DIMENSIONS, list_examples
+from benchapp.catalog.grammar import Filter, parse_query
+from benchapp.framework.api.openapi import make_schema
+from benchapp.framework.api.parameters import FilterField
 from benchapp.models import Run, Series
 from benchapp.models.filtering import match_runs, match_series
-from benchapp.queries.dimension_values import read_facet
-from benchapp.queries.titles import describe_value
+from benchapp.series.read.dimension_values import read_facet
+from benchapp.series.read.titles import describe_value
 from tests.agent_fleet import Job, Machine, send_run
 from tests.shared_rows import shared_rows
 from tests.test_filter_docs import EXAMPLES, TEXT

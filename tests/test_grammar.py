@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchapp.dimensions import DIMENSIONS, normalize_value
-from benchapp.grammar import (
+from benchapp.catalog.dimensions import DIMENSIONS, normalize_value
+from benchapp.catalog.grammar import (
     BadFilter,
     Filter,
     Term,
@@ -14,7 +14,7 @@ from benchapp.grammar import (
     write_filter,
     write_value,
 )
-from benchapp.grammar import Test as Alternative
+from benchapp.catalog.grammar import Test as Alternative
 
 GIB = 2**30
 
@@ -197,7 +197,7 @@ def test_whatever_comes_is_read_or_refused_and_stays_the_same_when_written(text:
 
 @pytest.mark.parametrize("piece", ['"', '""', 'a"', "host:", "a:b:", '"a" ', "*,", "host:a,", " "])
 def test_hostile_text_is_read_in_linear_time(piece: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchapp.grammar.LENGTH_MAXIMUM", 10**6)
+    monkeypatch.setattr("benchapp.catalog.grammar.LENGTH_MAXIMUM", 10**6)
     # Quadratic, 400 000 characters would take minutes.
     try:
         parse_filter(piece * (400_000 // len(piece)))

@@ -11,8 +11,8 @@ from django.core.signals import request_finished, request_started
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.urls import path
 
-from benchapp.api.health import healthz
-from benchapp.handler import _THREADS_MAXIMUM, ThreadHandler
+from benchapp.operation.handler import _THREADS_MAXIMUM, ThreadHandler
+from benchapp.overview.api.health import healthz
 
 seen: dict[str, int] = {}
 released = threading.Event()

@@ -14,10 +14,10 @@ from uuid import UUID
 import pytest
 from django.test import Client
 
+from benchapp.intake.normalize.batch import normalize_batch
+from benchapp.intake.posts.submissions import IncomingSubmission, accept_submission
+from benchapp.judge import judge_due
 from benchapp.models import Change, ChangeState, Host, Incident, Kind, Level, Run, Scope, Series
-from benchapp.pipeline.intake.submissions import IncomingSubmission, accept_submission
-from benchapp.pipeline.judge import judge_due
-from benchapp.pipeline.normalize.batch import normalize_batch
 from tests.envelopes import make_envelope
 from tests.factories import make_host, make_token
 from tests.visitors import sign_in

@@ -18,32 +18,32 @@ from uuid import UUID
 
 import pytest
 
-from benchapp.api.framework.problems import Problem
-from benchapp.api.ingest.batch import split_batch
-from benchapp.api.ingest.body import Wire
-from benchapp.api.ingest.documents import Post, read_document
-from benchapp.api.ingest.hints import refuse_wrapped, suggest_address
+from benchapp.catalog.grammar import BadFilter, parse_filter, parse_query, parse_term
+from benchapp.catalog.spelling import suggest_corrections
+from benchapp.catalog.thresholds import BadThreshold, parse_threshold
+from benchapp.charts.read.axes import BadAxis, BadGroup, find_axis, parse_group
+from benchapp.charts.read.scaling_shapes import OPTIONS, BadLimit, parse_limit, parse_target
 from benchapp.fio import UnreadableOutput, read_output
 from benchapp.fio.logs import UnreadableLog, read_log, read_log_name
-from benchapp.grammar import BadFilter, parse_filter, parse_query, parse_term
-from benchapp.pipeline.importing.file_parameters import (
+from benchapp.fio.redaction import remove_from_body
+from benchapp.framework.api.problems import Problem
+from benchapp.intake.api.batch import split_batch
+from benchapp.intake.api.body import Wire
+from benchapp.intake.api.documents import Post, read_document
+from benchapp.intake.api.hints import refuse_wrapped, suggest_address
+from benchapp.intake.importing.file_parameters import (
     BadFileParameters,
     read_name_pattern,
     read_parameter_table,
 )
-from benchapp.pipeline.importing.published_csv import BadTable, read_table
-from benchapp.pipeline.intake.format_check import check_format_quickly
-from benchapp.pipeline.intake.metadata import BadLayout
-from benchapp.pipeline.intake.query_parameters import BadParameter, read_parameters
-from benchapp.pipeline.normalize.batch import plan_or_reject
-from benchapp.pipeline.normalize.sender_context import SubmissionSource
-from benchapp.pipeline.normalize.time_limit import TookTooLong, limit_time
-from benchapp.pipeline.provenance.report import derive_body
-from benchapp.queries.charts.axes import BadAxis, BadGroup, find_axis, parse_group
-from benchapp.queries.charts.scaling_shapes import OPTIONS, BadLimit, parse_limit, parse_target
-from benchapp.redaction import remove_from_body
-from benchapp.spelling import suggest_corrections
-from benchapp.thresholds import BadThreshold, parse_threshold
+from benchapp.intake.importing.published_csv import BadTable, read_table
+from benchapp.intake.normalize.batch import plan_or_reject
+from benchapp.intake.normalize.sender_context import SubmissionSource
+from benchapp.intake.normalize.time_limit import TookTooLong, limit_time
+from benchapp.intake.posts.format_check import check_format_quickly
+from benchapp.intake.posts.metadata import BadLayout
+from benchapp.intake.posts.query_parameters import BadParameter, read_parameters
+from benchapp.intake.provenance.report import derive_body
 from tests.fio.outputs import read_bytes
 
 SHORT, LONG = 64 * 1024, 512 * 1024

@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from benchapp.log_masking import MaskingFormatter, mask_secrets
+from benchapp.operation.log_masking import MaskingFormatter, mask_secrets
 from tests.clusters import make_place
 from tests.servers import Servers, wait_for
 

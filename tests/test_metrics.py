@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from benchapp.metrics import (
+from benchapp.catalog.metrics import (
     CATALOG,
     JUDGED_METRICS,
     METRIC_WORDS,
@@ -23,8 +23,8 @@ from benchapp.metrics import (
     lower_label,
     show_rates_in,
 )
-from benchapp.queries.charts.scaling_shapes import SCALING_METRICS, find_metric
-from benchapp.thresholds import parse_threshold
+from benchapp.catalog.thresholds import parse_threshold
+from benchapp.charts.read.scaling_shapes import SCALING_METRICS, find_metric
 
 CHANGE_CASES = json.loads((Path(__file__).parent / "data" / "change_cases.json").read_text())
 CASES = json.loads((Path(__file__).parent / "data" / "format_cases.json").read_text())

@@ -24,13 +24,13 @@ from django.core.management import call_command
 from django.db import connection
 from psycopg import sql
 
-from benchapp.api.ingest.body import Wire
-from benchapp.api.ingest.documents import Post
-from benchapp.api.ingest.posts import answer_post
-from benchapp.api.posting.validation import describe_validation
-from benchapp.embedded.postgres import find_installation
+from benchapp.intake.api.body import Wire
+from benchapp.intake.api.documents import Post
+from benchapp.intake.api.posting.validation import describe_validation
+from benchapp.intake.api.posts import answer_post
+from benchapp.intake.normalize.batch import normalize_batch
 from benchapp.models import Notice, PlannedEventLogEntry, Series, State, Study, Submission
-from benchapp.pipeline.normalize.batch import normalize_batch
+from benchapp.operation.embedded.postgres import find_installation
 from tests.envelopes import pack_envelope
 from tests.factories import NOON, make_incident
 from tests.notices import make_event, make_subscription

@@ -7,8 +7,8 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 from structlog.testing import capture_logs
 
-from benchapp.checks import check_email, check_proxies, check_webhooks, log_warnings
-from benchapp.env import EmailServer, read_email_server, read_ports
+from benchapp.framework.env import EmailServer, read_email_server, read_ports
+from benchapp.operation.checks import check_email, check_proxies, check_webhooks, log_warnings
 
 
 @pytest.mark.parametrize(

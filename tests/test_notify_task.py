@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from benchapp import tasks
-from benchapp.env import EmailServer
+from benchapp.framework.env import EmailServer
 from benchapp.models import Subscription
 from tests.factories import make_host
 from tests.mail_server import serve_mail

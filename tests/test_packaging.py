@@ -24,14 +24,20 @@ from pathlib import Path
 import pytest
 import yaml
 
-from benchapp.embedded import worker as embedded_worker
-from benchapp.embedded.child import read_tail, spawn, stop, wait_until
-from benchapp.embedded.command import add_arguments
-from benchapp.embedded.postgres import find_installation
-from benchapp.embedded.preflight import Address, get, read_instance
-from benchapp.embedded.processes import ALLOCATOR, drain_command, reload_command, web_command, worker_command
-from benchapp.embedded.valkey import find_bundled
 from benchapp.models import State, Submission
+from benchapp.operation.embedded import worker as embedded_worker
+from benchapp.operation.embedded.child import read_tail, spawn, stop, wait_until
+from benchapp.operation.embedded.command import add_arguments
+from benchapp.operation.embedded.postgres import find_installation
+from benchapp.operation.embedded.preflight import Address, get, read_instance
+from benchapp.operation.embedded.processes import (
+    ALLOCATOR,
+    drain_command,
+    reload_command,
+    web_command,
+    worker_command,
+)
+from benchapp.operation.embedded.valkey import find_bundled
 from tests.clusters import make_place
 from tests.envelopes import read_fio
 from tests.factories import make_submission
@@ -52,7 +58,7 @@ DOT_ENV = {
     "BENCHAPP_ALLOWED_HOSTS": "bench.example.com",
     "BENCHAPP_TRUSTED_PROXIES": "192.0.2.1",
 }
-# Each is also read from the file that NAME_FILE names (benchapp/env.py).
+# Each is also read from the file that NAME_FILE names (benchapp/framework/env.py).
 SECRET_VARIABLES = {
     "BENCHAPP_SECRET_KEY",
     "BENCHAPP_EMAIL_URL",
@@ -267,7 +273,7 @@ def test_the_embedded_and_the_compose_processes_are_the_same_programs():
     assert web_command(Address("0.0.0.0", 8000))[-1] == web[-1]
     for name in ("--http", "--http1-buffer-size"):
         assert _option(web_command(Address("0.0.0.0", 8000)), name) == _option(web, name)
-    assert worker_command(Path("/tmp/s"))[1:] == ["-m", "benchapp.embedded.worker", "/tmp/s"]
+    assert worker_command(Path("/tmp/s"))[1:] == ["-m", "benchapp.operation.embedded.worker", "/tmp/s"]
     assert worker[:4] == ["celery", "-A", embedded_worker.app.main, "worker"]
     assert _option(worker, "--pool") == embedded_worker.OPTIONS["pool"]
     for flag in ("--without-gossip", "--without-mingle"):
@@ -680,5 +686,5 @@ def test_unit_of_the_server_is_valid_and_starts_what_make_up_starts(tmp_path):
     options = argparse.ArgumentParser()
     add_arguments(options)
     module, *arguments = start[2].removeprefix("-m ").split()
-    assert module == "benchapp.embedded"
+    assert module == "benchapp.operation.embedded"
     assert not options.parse_args(arguments).exit_after_run

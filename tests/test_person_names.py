@@ -7,6 +7,8 @@ import pytest
 from django.apps import apps
 from django.test import Client, override_settings
 
+from benchapp.incidents.actions.triage import assign, comment
+from benchapp.incidents.actions.undo import undo
 from benchapp.models import (
     AuditKind,
     AuditRecord,
@@ -18,8 +20,6 @@ from benchapp.models import (
     Scope,
     User,
 )
-from benchapp.pipeline.incidents.triage import assign, comment
-from benchapp.pipeline.incidents.undo import undo
 from tests.access_table import TABLE
 from tests.factories import NOON, make_host, make_token, make_user
 from tests.test_access import make_parts

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from benchapp import queue
 from benchapp.celery import app
+from benchapp.framework import queue
 from tests.stack import Server
 
 ROOT = Path(__file__).parent.parent

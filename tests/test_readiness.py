@@ -10,9 +10,9 @@ from django.urls import reverse
 from redis import Redis
 
 from benchapp import tasks
+from benchapp.framework.queue import BrokerState, check_broker
+from benchapp.framework.readiness import DiskSpace, Readiness
 from benchapp.models import Heartbeat, Pulse, Role
-from benchapp.queue import BrokerState, check_broker
-from benchapp.readiness import DiskSpace, Readiness
 from tests.factories import make_run
 from tests.stack import RUNTIME, Server
 from tests.visitors import sign_in

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from agent import redaction as agent_redaction
-from benchapp import redaction
-from benchapp.fio import read_output
+from benchapp.fio import read_output, redaction
 
 DATA = Path(__file__).parent / "data"
 CASES = json.loads((DATA / "secrets.json").read_text())

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from benchapp import tasks
-from benchapp.env import EmailServer
+from benchapp.accounts.write.tokens import issue_token
+from benchapp.framework.env import EmailServer
 from benchapp.models import Host, Incident, Run, Scope
-from benchapp.pipeline.access.tokens import issue_token
 from benchmarks.histories import make_generator, make_history
 from tests.api.ingest.test_posts import post
 from tests.factories import NOON

@@ -12,20 +12,20 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 
-from benchapp.api.ingest import posts
-from benchapp.api.ingest.limits import Limits
-from benchapp.archive import export as export_module
-from benchapp.models import Host, Kind, Role, Run, Scope, Series, State, Submission, Target, Workload
-from benchapp.pipeline.access.tokens import issue_token
-from benchapp.pipeline.intake.stored_secrets import CLEANERS
-from benchapp.pipeline.intake.submissions import (
+from benchapp.accounts.write.tokens import issue_token
+from benchapp.intake.api import posts
+from benchapp.intake.api.limits import Limits
+from benchapp.intake.normalize.batch import normalize_batch
+from benchapp.intake.normalize.reparse import renormalize, select_submissions
+from benchapp.intake.posts.stored_secrets import CLEANERS
+from benchapp.intake.posts.submissions import (
     AcceptOutcome,
     IncomingSubmission,
     accept_submission,
     unpack,
 )
-from benchapp.pipeline.normalize.batch import normalize_batch
-from benchapp.pipeline.normalize.reparse import renormalize, select_submissions
+from benchapp.models import Host, Kind, Role, Run, Scope, Series, State, Submission, Target, Workload
+from benchapp.operation.archive import export as export_module
 from tests.api.ingest.test_posts import post
 from tests.archive.instances import export, import_archive, start_other_instance
 from tests.envelopes import make_envelope, read_fio
@@ -223,7 +223,7 @@ def test_export_has_no_secrets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
     export(tmp_path / "a.tar.zst")
     start_other_instance()
-    monkeypatch.setattr("benchapp.archive.staging.clean_rows", lambda tables: None)
+    monkeypatch.setattr("benchapp.operation.archive.staging.clean_rows", lambda tables: None)
     import_archive(tmp_path / "a.tar.zst")
 
     assert Run.objects.count() == 2

@@ -6,9 +6,9 @@ import pytest
 from django.core.management import call_command
 
 from benchapp import tasks
+from benchapp.intake.normalize.batch import Batch
+from benchapp.judge import has_judging_due
 from benchapp.models import Incident, Level, Series
-from benchapp.pipeline.judge import has_judging_due
-from benchapp.pipeline.normalize.batch import Batch
 from tests.factories import make_dry_run, make_host, make_series
 from tests.pipeline.detection.judging import make_cells, make_level
 from tests.pipeline.normalize.test_batch import submit

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchapp.thresholds import BadThreshold, find_start, is_violated, parse_threshold
+from benchapp.catalog.thresholds import BadThreshold, find_start, is_violated, parse_threshold
 
 
 @pytest.mark.parametrize(

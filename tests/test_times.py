@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from django.utils import timezone
 
-from benchapp.times import (
+from benchapp.framework.times import (
     find_zone,
     format_clock,
     format_day,

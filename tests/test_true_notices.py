@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchapp.models import Change, ChangeState, Incident, IncidentEvent, IncidentState, Notice
-from benchapp.pipeline.notifications.incident_message import CLOSING_KINDS
+from benchapp.notices.write.incident_message import CLOSING_KINDS
 from tests.factories import NOON
 from tests.notices import make_subscription
 from tests.stories import silence_queue, tell_story

@@ -89,7 +89,7 @@ def stack(migrated_cluster: Path) -> Iterator[Servers]:
 @pytest.fixture(scope="module")
 def tokens(stack: Servers) -> dict[str, str]:
     code = (
-        "from benchapp.models import Scope; from benchapp.pipeline.access.tokens import issue_token\n"
+        "from benchapp.models import Scope; from benchapp.accounts.write.tokens import issue_token\n"
         "print(issue_token(scope=Scope.READ)[1])"
     )
     # Raw output needs a reader who is known.

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
+from benchapp.catalog.metrics import cut_text
 from benchapp.fio.report import Note
-from benchapp.metrics import cut_text
 
 # More than a person reads; the raw text is stored anyway.
 NOTES_MAXIMUM: Final = 100

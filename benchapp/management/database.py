@@ -8,10 +8,10 @@ from pathlib import Path
 from django.core.management.base import CommandError, CommandParser
 from django.db import InterfaceError, OperationalError, connection
 
-from benchapp.embedded.backup import BackupFailed, open_embedded
-from benchapp.embedded.command import default_data_directory
-from benchapp.embedded.home import Home
-from benchapp.embedded.postgres import NoBinaries
+from benchapp.operation.embedded.backup import BackupFailed, open_embedded
+from benchapp.operation.embedded.command import default_data_directory
+from benchapp.operation.embedded.home import Home
+from benchapp.operation.embedded.postgres import NoBinaries
 
 
 def add_data_directory(parser: CommandParser) -> None:

@@ -16,7 +16,7 @@ class Role(models.TextChoices):
 
 
 class RateUnits(models.TextChoices):
-    """Units of throughput on pages (benchapp.metrics.RateUnits)."""
+    """Units of throughput on pages (benchapp.catalog.metrics.RateUnits)."""
 
     SI = "si", "kB/s, MB/s, GB/s (powers of 1000)"
     BINARY = "binary", "KiB/s, MiB/s, GiB/s (powers of 1024)"

@@ -33,8 +33,14 @@ from django.db.models.functions import Cast
 from django.db.models.lookups import IContains
 from django.db.models.sql.compiler import SQLCompiler
 
-from benchapp.dimensions import DIMENSIONS, LABEL_PREFIX, Dimension, get_filter_dimension, split_pattern
-from benchapp.grammar import Filter, Term, Test
+from benchapp.catalog.dimensions import (
+    DIMENSIONS,
+    LABEL_PREFIX,
+    Dimension,
+    get_filter_dimension,
+    split_pattern,
+)
+from benchapp.catalog.grammar import Filter, Term, Test
 from benchapp.models.environment import Environment
 from benchapp.models.host import Host
 from benchapp.models.measurement import Measurement

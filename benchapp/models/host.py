@@ -8,7 +8,7 @@ from typing import Final, Self
 
 from django.db import models
 
-from benchapp.metrics import format_count
+from benchapp.catalog.metrics import format_count
 from benchapp.models.account import User
 
 # The host of the sample data (manage.py load_sample). Counts of hosts leave it out: nothing runs on it.

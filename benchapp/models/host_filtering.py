@@ -5,7 +5,7 @@ from typing import Final
 
 from django.db.models import OuterRef, Subquery
 
-from benchapp.grammar import Filter, Term, Test
+from benchapp.catalog.grammar import Filter, Term, Test
 from benchapp.models import Host, Run, Series
 from benchapp.models.filtering import match_facts, match_series
 

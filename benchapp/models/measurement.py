@@ -6,7 +6,7 @@ from typing import Final
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
-from benchapp.metrics import CATALOG, PERCENTILES, is_latency
+from benchapp.catalog.metrics import CATALOG, PERCENTILES, is_latency
 from benchapp.models.run import Run
 from benchapp.models.series import Series
 

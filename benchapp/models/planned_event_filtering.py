@@ -7,7 +7,7 @@ from datetime import datetime
 import structlog
 from django.db.models import QuerySet
 
-from benchapp.grammar import BadFilter, Filter, parse_filter
+from benchapp.catalog.grammar import BadFilter, Filter, parse_filter
 from benchapp.models.filtering import match_series
 from benchapp.models.host_filtering import matches_scope, remove_scope_terms
 from benchapp.models.planned_event import PlannedEvent, PlannedEventKind

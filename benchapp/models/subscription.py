@@ -39,7 +39,7 @@ class Subscription(models.Model):
     """One address and its notification settings.
 
     address: an e-mail address, a URL, or an Apprise URL. secret: signs webhooks; shown once. filter: in the filter
-    language. metrics: of incidents, all if empty. thresholds: as `benchapp.thresholds` writes them.
+    language. metrics: of incidents, all if empty. thresholds: as `benchapp.catalog.thresholds` writes them.
     layout_question: query string of Choose a layout whose answer is watched, "" for none. is_digest: once a day at
     digest_hour instead of at once. quiet_from_hour, quiet_to_hour: notices wait for the end of these hours (UTC).
     failures: consecutive; at FAILURES_MAXIMUM it is paused with a reason.

@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from benchapp.metrics import (
+from benchapp.catalog.metrics import (
     UNKNOWN,
     describe_error,
     format_integer,
@@ -21,7 +21,7 @@ from benchapp.metrics import (
     format_value,
     lower_label,
 )
-from benchapp.times import (
+from benchapp.framework.times import (
     format_clock,
     format_date,
     format_moment,
@@ -264,7 +264,7 @@ def _show_moment(value: datetime | None, show: Callable[[datetime], str]) -> Saf
     if value is None:
         return format_html('<span class="none" title="{}">{}</span>', "never", UNKNOWN)
     iso = to_iso(value)
-    # Digits and words of benchapp/times.py; format_html would take most of the time.
+    # Digits and words of benchapp/framework/times.py; format_html would take most of the time.
     return mark_safe(  # noqa: S308
         f'<time datetime="{iso}" title="{describe_age(value)} · {iso}">{show(value)}</time>'
     )

@@ -3,7 +3,7 @@
 from functools import cache
 from pathlib import Path
 
-from benchapp.agent_archive import build_agent_archive
+from benchapp.storage.agent_archive import build_agent_archive
 
 
 @cache

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from agent import __version__
-from benchapp.agent_archive import build_agent_archive
+from benchapp.storage.agent_archive import build_agent_archive
 from tests.agent.archives import build_archive
 
 ROOT = Path(__file__).parents[2]

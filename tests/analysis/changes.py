@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from benchapp.analysis.changepoints.detector import LEAST_RELATIVE_CHANGE, ChangePoint, judge_values
+from benchapp.detection.changepoints.detector import LEAST_RELATIVE_CHANGE, ChangePoint, judge_values
 
 
 def find_changes(

@@ -24,8 +24,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from benchapp.api.framework.problem_codes import PROBLEMS
-from benchapp.web.site.reason_texts import REJECTED
+from benchapp.framework.api.problem_codes import PROBLEMS
+from benchapp.framework.pages.reason_texts import REJECTED
 from tests.clusters import make_place
 from tests.envelopes import pack_envelope
 from tests.servers import Servers, wait_for
@@ -47,8 +47,8 @@ CHECKS = [
 SEED = """
 import json
 from benchapp.models import Host, Role, Study, User
-from benchapp.pipeline.access.tokens import issue_token
-from benchapp.pipeline.hosts import issue_host_token
+from benchapp.accounts.write.tokens import issue_token
+from benchapp.storage.write.hosts import issue_host_token
 from tests.factories import make_change, make_detection_policy, make_dry_run, make_incident, make_planned_event
 from tests.factories import (
     make_price,

@@ -9,10 +9,10 @@ from django.db import OperationalError, connection
 from django.test import override_settings
 from django.utils import timezone
 
-from benchapp.api.ingest.limits import find_shortage
+from benchapp.charts.read.history import LINES_DEFAULT
+from benchapp.framework.read.missing_columns import check_columns
+from benchapp.intake.api.limits import find_shortage
 from benchapp.models import SAMPLE_HOST, Heartbeat, Notice, PinnedChart, Pulse, State
-from benchapp.queries.charts.history import LINES_DEFAULT
-from benchapp.queries.missing_columns import check_columns
 from tests.factories import (
     add_series,
     make_change,
@@ -107,7 +107,7 @@ def test_submission_that_waits_for_more_than_five_minutes_is_degraded(client):
 @override_settings(BROKER_URL="")
 def test_database_behind_the_code_is_not_ready(client, monkeypatch):
     monkeypatch.setattr(
-        "benchapp.api.health._list_migrations", lambda: frozenset({("benchapp", "9999_to_come")})
+        "benchapp.overview.api.health._list_migrations", lambda: frozenset({("benchapp", "9999_to_come")})
     )
 
     response = client.get("/readyz")
@@ -212,7 +212,7 @@ def test_metrics_have_the_pinned_series_and_no_more_than_a_hundred(reader, monke
 
     text = reader.get("/metrics").content.decode()
     lines = [line for line in text.splitlines() if line.startswith("benchapp_pinned_series_level_median{")]
-    monkeypatch.setattr("benchapp.queries.personal.pinned_charts.PINNED_SERIES_MAXIMUM", 1)
+    monkeypatch.setattr("benchapp.reports.read.pinned_charts.PINNED_SERIES_MAXIMUM", 1)
     bounded = reader.get("/metrics").content.decode()
 
     assert len(lines) == 2
@@ -246,8 +246,8 @@ def test_pinned_series_are_left_out_if_their_filters_take_too_long(reader, monke
 
     add_series([10.0], host=make_host("db-1"))
     PinnedChart.objects.create(owner=make_user(), position=1, kind="history", query="")
-    monkeypatch.setattr("benchapp.queries.personal.pinned_charts.SERIES_TIMEOUT_S", 0.01)
-    monkeypatch.setattr("benchapp.queries.personal.pinned_charts.choose_series", choose_slowly)
+    monkeypatch.setattr("benchapp.reports.read.pinned_charts.SERIES_TIMEOUT_S", 0.01)
+    monkeypatch.setattr("benchapp.reports.read.pinned_charts.choose_series", choose_slowly)
 
     answer = reader.get("/metrics")
 
@@ -273,7 +273,7 @@ def disk(settings, tmp_path, monkeypatch):
 
     def set_free(free_bytes):
         usage = shutil.disk_usage(tmp_path)._replace(free=free_bytes)
-        monkeypatch.setattr("benchapp.readiness.shutil.disk_usage", lambda path: usage)
+        monkeypatch.setattr("benchapp.framework.readiness.shutil.disk_usage", lambda path: usage)
 
     return set_free
 

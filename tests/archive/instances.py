@@ -9,8 +9,8 @@ from django.core.management import call_command
 from django.db import connection
 from django.test import Client
 
-from benchapp.archive.tables import TABLES
 from benchapp.models import Host, Run, Scope, Series, Submission
+from benchapp.operation.archive.tables import TABLES
 from tests.factories import make_token
 
 # Ids of the other instance are above this, each table's in a range of its own.

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import zstandard
 
-from benchapp.archive.container import (
+from benchapp.operation.archive.container import (
     ArchiveFormat,
     ArchiveReader,
     ArchiveWriter,
@@ -19,7 +19,7 @@ from benchapp.archive.container import (
     describe_format,
     list_authors,
 )
-from benchapp.archive.export import replace_path
+from benchapp.operation.archive.export import replace_path
 
 DESCRIPTION = describe_format(
     product="0.1.0", migration="0036_archive_identity", created_at=datetime(2026, 11, 23, tzinfo=UTC)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchapp.archive.references import rewrite_before
+from benchapp.operation.archive.references import rewrite_before
 
 IDS = {
     "authors": {1: 101},

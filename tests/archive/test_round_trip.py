@@ -21,10 +21,11 @@ from django.core.management import CommandError
 from django.db import connection
 from django.utils import timezone
 
-from benchapp.archive import loading
-from benchapp.archive.container import ArchiveReader, ArchiveWriter, check_archive
-from benchapp.archive.selection import count_rows
-from benchapp.archive.tables import TABLES
+from benchapp.accounts.write.accounts import delete_account
+from benchapp.incidents.actions.triage import comment, merge
+from benchapp.incidents.actions.undo import undo
+from benchapp.intake.normalize.batch import IMPORT_LOCK
+from benchapp.judge import Judged, redetect, select_series
 from benchapp.models import (
     Change,
     DetectionPolicy,
@@ -43,12 +44,11 @@ from benchapp.models import (
     Submission,
     User,
 )
-from benchapp.pipeline.access.accounts import delete_account
-from benchapp.pipeline.exclusions import exclude_run
-from benchapp.pipeline.incidents.triage import comment, merge
-from benchapp.pipeline.incidents.undo import undo
-from benchapp.pipeline.judge import Judged, redetect, select_series
-from benchapp.pipeline.normalize.batch import IMPORT_LOCK
+from benchapp.operation.archive import loading
+from benchapp.operation.archive.container import ArchiveReader, ArchiveWriter, check_archive
+from benchapp.operation.archive.selection import count_rows
+from benchapp.operation.archive.tables import TABLES
+from benchapp.series.write.exclusions import exclude_run
 from tests.archive.instances import (
     export,
     import_archive,
@@ -267,7 +267,7 @@ def test_archive_is_one_snapshot_of_the_database(tmp_path: Path, monkeypatch: py
             pool.submit(add_run_elsewhere).result()
         return count_rows(conditions)
 
-    monkeypatch.setattr("benchapp.archive.export.count_rows", change_meanwhile)
+    monkeypatch.setattr("benchapp.operation.archive.export.count_rows", change_meanwhile)
     export(tmp_path / "history.tar.zst")
     assert Host.objects.count() == 2
     start_other_instance()
@@ -444,7 +444,7 @@ def test_import_adds_to_hosts_that_exist(tmp_path: Path, monkeypatch: pytest.Mon
     assert Level.objects.get().n == 20
 
     assert "authors: eve\n" in import_archive(archive, check=True)
-    monkeypatch.setattr("benchapp.archive.loading.redetect", redetect_while_workers_wait)
+    monkeypatch.setattr("benchapp.operation.archive.loading.redetect", redetect_while_workers_wait)
     printed = import_archive(archive)
 
     assert "hosts: 0 new, 1 present\n" in printed
@@ -477,11 +477,15 @@ def test_killed_commands_leave_neither_a_file_nor_rows(tmp_path: Path) -> None:
     export(archive)
 
     assert (
-        run_until_killed("benchapp.archive.export.ArchiveWriter.close", "export", killed) == -signal.SIGKILL
+        run_until_killed("benchapp.operation.archive.export.ArchiveWriter.close", "export", killed)
+        == -signal.SIGKILL
     )
     assert not killed.exists()
     start_other_instance()
-    assert run_until_killed("benchapp.archive.loading.redetect", "import_archive", archive) == -signal.SIGKILL
+    assert (
+        run_until_killed("benchapp.operation.archive.loading.redetect", "import_archive", archive)
+        == -signal.SIGKILL
+    )
     assert not Submission.objects.exists()
     import_archive(archive)
     assert Measurement.objects.count() == 1

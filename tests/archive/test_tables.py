@@ -4,7 +4,7 @@ import hashlib
 
 from django.apps import apps
 
-from benchapp.archive.tables import FORMAT, TABLES
+from benchapp.operation.archive.tables import FORMAT, TABLES
 from tests.configuration.tables import CONFIGURED
 
 # SHA-256 of the tables and their columns, by format.

@@ -17,7 +17,7 @@ from django.conf import settings
 from django.core.management import call_command
 from django.db import connections
 
-from benchapp.embedded.child import spawn, stop, wait_until
+from benchapp.operation.embedded.child import spawn, stop, wait_until
 from tests.browser.tabs import Tabs
 from tests.browser.watch import PATIENCE_MS, Watched, watch
 from tests.browser.world import PASSWORD, World, make_world

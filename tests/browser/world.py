@@ -9,7 +9,10 @@ from typing import Any
 from django.urls import reverse
 from django.utils import timezone
 
-from benchapp.charts.texts.layout_answers import NotAnswerable, find_layout_answer
+from benchapp.accounts.write.accounts import create_invitation
+from benchapp.incidents.write.planned_events import schedule_planned_event
+from benchapp.intake.normalize.series_environments import recalculate_environments
+from benchapp.layouts.texts.layout_answers import NotAnswerable, find_layout_answer
 from benchapp.models import (
     WITHHELD,
     Channel,
@@ -35,12 +38,9 @@ from benchapp.models import (
     Trace,
     User,
 )
-from benchapp.pipeline.access.accounts import create_invitation
-from benchapp.pipeline.maintenance.planned_events import schedule_planned_event
-from benchapp.pipeline.normalize.series_environments import recalculate_environments
-from benchapp.pipeline.notifications.layout_answers import notify_layout_answers
-from benchapp.pipeline.notifications.thresholds import store_present_violations
-from benchapp.pipeline.schedules.wanted_schedules import ScheduleScope, WantedRun, save_wanted_schedule
+from benchapp.notices.write.layout_answers import notify_layout_answers
+from benchapp.notices.write.thresholds import store_present_violations
+from benchapp.requests.write.wanted_schedules import ScheduleScope, WantedRun, save_wanted_schedule
 from tests.envelopes import read_fio
 from tests.factories import (
     calculate_levels,

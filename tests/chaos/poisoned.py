@@ -15,7 +15,7 @@ from benchapp.celery import app
 
 django.setup()  # Celery does this only after the import of its application
 
-from benchapp.pipeline.normalize import batch, plan
+from benchapp.intake.normalize import batch, plan
 from tests.chaos import POISON
 
 _read_output = plan.read_output

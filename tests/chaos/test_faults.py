@@ -19,8 +19,8 @@ import psycopg
 import pytest
 from redis import Redis
 
-from benchapp.embedded.child import spawn
-from benchapp.embedded.processes import worker_command
+from benchapp.operation.embedded.child import spawn
+from benchapp.operation.embedded.processes import worker_command
 from tests.clusters import make_place
 from tests.envelopes import pack_envelope
 from tests.servers import ROOT, Servers, wait_for

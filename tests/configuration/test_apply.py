@@ -10,10 +10,9 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from benchapp.configuration.apply import apply_configuration, export_configuration
-from benchapp.configuration.document import BadConfiguration
-from benchapp.configuration.plan import SECTIONS, StepAction
-from benchapp.configuration.subscriptions import make_reference
+from benchapp.incidents.write.planned_events import end_planned_event
+from benchapp.layouts.write.price_csv import read_price_rows
+from benchapp.layouts.write.prices import add_prices
 from benchapp.models import (
     AuditRecord,
     ConfirmationPolicy,
@@ -27,9 +26,10 @@ from benchapp.models import (
     Subscription,
     User,
 )
-from benchapp.pipeline.layouts.price_csv import read_price_rows
-from benchapp.pipeline.layouts.prices import add_prices
-from benchapp.pipeline.maintenance.planned_events import end_planned_event
+from benchapp.operation.configuration.apply import apply_configuration, export_configuration
+from benchapp.operation.configuration.document import BadConfiguration
+from benchapp.operation.configuration.plan import SECTIONS, StepAction
+from benchapp.operation.configuration.subscriptions import make_reference
 from tests.documentation import ROOT, list_blocks
 from tests.factories import (
     make_detection_policy,

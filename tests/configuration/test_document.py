@@ -4,7 +4,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from benchapp.configuration.document import BadConfiguration, read_document, read_moment, write_document
+from benchapp.operation.configuration.document import (
+    BadConfiguration,
+    read_document,
+    read_moment,
+    write_document,
+)
 
 MEMBERS = {"hosts": ("name", "pool"), "studies": ("title", "panels")}
 

@@ -1,6 +1,6 @@
 """The lists of a configuration file have everything that people configure, column by column."""
 
-from benchapp.configuration.plan import SECTIONS
+from benchapp.operation.configuration.plan import SECTIONS
 from tests.configuration.tables import CONFIGURED
 
 # Who did what when, and what the server notes.

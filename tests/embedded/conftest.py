@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from benchapp.embedded.account import SystemAccount, choose_account
-from benchapp.embedded.postgres import Postgres
+from benchapp.operation.embedded.account import SystemAccount, choose_account
+from benchapp.operation.embedded.postgres import Postgres
 from tests.clusters import make_place
 
 

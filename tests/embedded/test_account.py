@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from benchapp.embedded.account import (
+from benchapp.operation.embedded.account import (
     NoAccount,
     SystemAccount,
     can_reach,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchapp.embedded.account import SystemAccount, can_reach
+from benchapp.operation.embedded.account import SystemAccount, can_reach
 
 ROOT = Path(__file__).parent.parent.parent
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="other users take the first Python that fits")

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchapp.embedded.home import (
+from benchapp.operation.embedded.home import (
     AlreadyRunning,
     Home,
     HomeState,

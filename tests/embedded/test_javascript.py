@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from benchapp.embedded.javascript import FetchFailed, fetch_all, find_registry
+from benchapp.operation.embedded.javascript import FetchFailed, fetch_all, find_registry
 
 
 def make_tarball(files, folder="package"):

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from benchapp.embedded.preflight import (
+from benchapp.operation.embedded.preflight import (
     Address,
     PortTaken,
     PreflightFailed,
@@ -154,7 +154,7 @@ def test_python_and_checkout_that_the_account_cannot_read_are_refused_with_the_w
 
 
 def test_leftover_that_does_not_end_is_killed(monkeypatch):
-    monkeypatch.setattr("benchapp.embedded.preflight._OTHERS_PATIENCE_S", 0.1)
+    monkeypatch.setattr("benchapp.operation.embedded.preflight._OTHERS_PATIENCE_S", 0.1)
     process = subprocess.Popen(["sleep", "60"], start_new_session=True)
 
     ended = stop_leftovers({"worker": (process.pid, read_start_time(process.pid))})
@@ -164,7 +164,7 @@ def test_leftover_that_does_not_end_is_killed(monkeypatch):
 
 
 def test_worker_that_does_not_end_is_killed_before_the_patience_with_postgresql_is_over(monkeypatch):
-    monkeypatch.setattr("benchapp.embedded.preflight._OTHERS_PATIENCE_S", 0.1)
+    monkeypatch.setattr("benchapp.operation.embedded.preflight._OTHERS_PATIENCE_S", 0.1)
     reader, writer = os.pipe()
     worker = subprocess.Popen(["sleep", "600"], start_new_session=True, pass_fds=[writer])
     # Ends with status 0 once the worker, which has the other end of its input, is gone.

@@ -9,9 +9,15 @@ from dataclasses import replace
 
 import pytest
 
-from benchapp.embedded import supervisor as supervisor_module
-from benchapp.embedded.child import ServerFailed, spawn
-from benchapp.embedded.supervisor import Service, StopRequested, Supervisor, describe_status, trim_log
+from benchapp.operation.embedded import supervisor as supervisor_module
+from benchapp.operation.embedded.child import ServerFailed, spawn
+from benchapp.operation.embedded.supervisor import (
+    Service,
+    StopRequested,
+    Supervisor,
+    describe_status,
+    trim_log,
+)
 
 SERVER = """
 import signal, sys, time

@@ -17,11 +17,11 @@ import psycopg
 import pytest
 from django.core.management import CommandError, call_command, execute_from_command_line
 
-from benchapp.embedded.account import PROJECT, can_run_code, choose_account
-from benchapp.embedded.agent_run import read_pages
-from benchapp.embedded.home import Home
-from benchapp.embedded.preflight import Address, get, read_instance, read_start_time
-from benchapp.embedded.up import host_name
+from benchapp.operation.embedded.account import PROJECT, can_run_code, choose_account
+from benchapp.operation.embedded.agent_run import read_pages
+from benchapp.operation.embedded.home import Home
+from benchapp.operation.embedded.preflight import Address, get, read_instance, read_start_time
+from benchapp.operation.embedded.up import host_name
 from tests.clusters import make_place
 from tests.ports import find_free_port
 from tests.short_fio import write_short_fio
@@ -85,7 +85,7 @@ def start_up(directory: Path, *options: str, port: int | None = None, **environ:
             [
                 sys.executable,
                 "-m",
-                "benchapp.embedded",
+                "benchapp.operation.embedded",
                 "--data-dir",
                 directory,
                 "--port",
@@ -298,7 +298,7 @@ def test_root_is_refused_with_a_python_that_the_account_cannot_read(place):
     python.parent.mkdir(mode=0o700)
     python.symlink_to(sys.executable)
     refused = subprocess.run(
-        [python, "-m", "benchapp.embedded", "--no-run", "--data-dir", place / "var"],
+        [python, "-m", "benchapp.operation.embedded", "--no-run", "--data-dir", place / "var"],
         cwd=PROJECT,
         env=clean_environment(),
         capture_output=True,

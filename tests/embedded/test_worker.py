@@ -8,7 +8,7 @@ from celery.apps.worker import Worker
 from celery.worker.components import Beat
 
 from benchapp.celery import app
-from benchapp.embedded.worker import BeatThread, EmbeddedWorker
+from benchapp.operation.embedded.worker import BeatThread, EmbeddedWorker
 
 
 def test_worker_has_the_steps_of_celery_and_beat_as_a_thread(tmp_path: Path) -> None:

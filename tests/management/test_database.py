@@ -6,8 +6,8 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import InterfaceError, OperationalError
 
-from benchapp.embedded.postgres import NoBinaries
 from benchapp.management.database import use_database
+from benchapp.operation.embedded.postgres import NoBinaries
 
 
 @pytest.mark.parametrize("error", [OperationalError("gone"), InterfaceError("gone")])
@@ -41,7 +41,7 @@ def test_command_without_the_programs_of_postgresql_names_the_one_to_run(
         raise NoBinaries
 
     monkeypatch.setenv("DATABASE_URL", "postgresql:///benchapp")
-    monkeypatch.setattr("benchapp.embedded.backup.find_installation", find_none)
+    monkeypatch.setattr("benchapp.operation.embedded.backup.find_installation", find_none)
     (tmp_path / "history.dump").touch()
 
     with pytest.raises(CommandError, match=rf"^{tool} is not installed here: .*docs/operations.md"):

@@ -11,17 +11,17 @@ from django.test import Client
 from django.utils import timezone
 from psycopg.errors import DeadlockDetected
 
+from benchapp import judge as detect
+from benchapp.framework.write import conflicts
+from benchapp.framework.write.conflicts import end_if_frozen, retry_conflicts
+from benchapp.incidents.actions.triage import merge
+from benchapp.judge import judge_due
 from benchapp.models import Change, Incident, Notice, NoticeState, Role, Subscription
-from benchapp.pipeline import conflicts
-from benchapp.pipeline import judge as detect
-from benchapp.pipeline.conflicts import end_if_frozen, retry_conflicts
-from benchapp.pipeline.incidents.triage import merge
-from benchapp.pipeline.judge import judge_due
-from benchapp.pipeline.notifications import outbox, silence_notices, subscriptions
-from benchapp.pipeline.notifications.channels.message import Message
-from benchapp.pipeline.notifications.channels.transport import NotDelivered, get_transport
-from benchapp.pipeline.notifications.enqueue import send_due
-from benchapp.pipeline.notifications.outbox import (
+from benchapp.notices.channels.message import Message
+from benchapp.notices.channels.transport import NotDelivered, get_transport
+from benchapp.notices.write import outbox, silence_notices, subscriptions
+from benchapp.notices.write.enqueue import send_due
+from benchapp.notices.write.outbox import (
     Draft,
     claim_next,
     drop_paused,
@@ -29,7 +29,7 @@ from benchapp.pipeline.notifications.outbox import (
     settle_failed,
     settle_sent,
 )
-from benchapp.pipeline.notifications.subscriptions import change_subscription, delete_subscription
+from benchapp.notices.write.subscriptions import change_subscription, delete_subscription
 from tests.factories import make_host, make_user
 from tests.notices import make_subscription
 from tests.pipeline.detection.judging import add_runs, make_cells, make_level

@@ -5,10 +5,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from structlog.testing import capture_logs
 
+from benchapp.intake.normalize.batch import normalize_batch
+from benchapp.intake.normalize.reparse import renormalize
 from benchapp.models import Level, Measurement, Role, Run, Series
-from benchapp.pipeline.exclusions import BadReason, UnknownRun, exclude_run, include_run
-from benchapp.pipeline.normalize.batch import normalize_batch
-from benchapp.pipeline.normalize.reparse import renormalize
+from benchapp.series.write.exclusions import BadReason, UnknownRun, exclude_run, include_run
 from tests.factories import calculate_levels, make_series, make_user
 from tests.pipeline.normalize.test_batch import submit
 

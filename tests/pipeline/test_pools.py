@@ -2,18 +2,10 @@
 
 import pytest
 
-from benchapp.models import (
-    Change,
-    ChangeState,
-    Host,
-    Incident,
-    IncidentEvent,
-    Measurement,
-    Series,
-)
-from benchapp.pipeline.judge import judge_due
-from benchapp.pipeline.pools import preview_pool, set_pool
-from benchapp.queries.hosts.hosts import read_host
+from benchapp.judge import judge_due
+from benchapp.models import Change, ChangeState, Host, Incident, IncidentEvent, Measurement, Series
+from benchapp.storage.actions.pools import preview_pool, set_pool
+from benchapp.storage.read.hosts import read_host
 from tests.factories import make_host, make_series
 from tests.pipeline.detection.judging import make_level
 

@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db import IntegrityError
 
-from benchapp.analysis.detection.silence import ExpectedRun, expect_run
+from benchapp.accounts.write.tokens import read_token
+from benchapp.detection.rules.silence import ExpectedRun, expect_run
 from benchapp.models import Host
-from benchapp.pipeline.access.tokens import read_token
-from benchapp.pipeline.hosts import ScheduleEntry, note_schedule
-from benchapp.queries.hosts.hosts import read_host
-from benchapp.queries.hosts.schedules import KnownSchedule, read_schedules
+from benchapp.requests.read.schedules import KnownSchedule, read_schedules
+from benchapp.storage.read.hosts import read_host
+from benchapp.storage.write.hosts import ScheduleEntry, note_schedule
 from tests.factories import NOON, make_host, make_run, make_token
 
 QUICK = ScheduleEntry("quick", every_s=21_600, splay_s=600, directory="/data")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from benchapp.queries.hosts.agent_versions import is_outdated
-from benchapp.queries.hosts.hosts import HostFilter, list_hosts
+from benchapp.storage.read.agent_versions import is_outdated
+from benchapp.storage.read.hosts import HostFilter, list_hosts
 from tests.factories import make_host
 
 

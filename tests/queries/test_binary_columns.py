@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.db import connection
 
-from benchapp.queries.binary_columns import fetch_rows, write_ids
+from benchapp.framework.read.binary_columns import fetch_rows, write_ids
 
 pytestmark = pytest.mark.django_db
 

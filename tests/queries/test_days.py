@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from benchapp.queries.days import (
+from benchapp.framework.read.days import (
     MOMENTS,
     BadDays,
     DayRange,

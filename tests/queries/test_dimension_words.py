@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchapp.queries.titles import describe_setting, describe_value, order_value
+from benchapp.series.read.titles import describe_setting, describe_value, order_value
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,14 @@ from datetime import timedelta
 
 import pytest
 
-from benchapp.dimensions import DIMENSIONS
-from benchapp.grammar import BadFilter, parse_filter
+from benchapp.catalog.dimensions import DIMENSIONS
+from benchapp.catalog.grammar import BadFilter, parse_filter
+from benchapp.framework.write.bad_value import BadValue
+from benchapp.incidents.write.planned_events import EVENTS
 from benchapp.models import Change, Host, PlannedEvent, Run, Series
 from benchapp.models.filtering import match_changes, match_runs, match_series
 from benchapp.models.host_filtering import match_hosts
-from benchapp.pipeline.bad_value import BadValue
-from benchapp.pipeline.maintenance.planned_events import EVENTS
-from benchapp.queries.dimension_values import read_facet
+from benchapp.series.read.dimension_values import read_facet
 from tests.factories import (
     NOON,
     make_change,

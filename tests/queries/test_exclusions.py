@@ -5,9 +5,9 @@ import itertools
 import pytest
 from django.db import connection
 
-from benchapp.grammar import Filter, parse_filter
-from benchapp.queries import exclusions
-from benchapp.queries.exclusions import Exclusion, find_exclusions, has_series
+from benchapp.catalog.grammar import Filter, parse_filter
+from benchapp.series.read import exclusions
+from benchapp.series.read.exclusions import Exclusion, find_exclusions, has_series
 from tests.factories import make_host, make_series, make_target
 
 pytestmark = pytest.mark.django_db

@@ -2,9 +2,9 @@
 
 import pytest
 
-from benchapp.dimensions import DIMENSIONS
-from benchapp.grammar import parse_filter
-from benchapp.queries.dimension_values import read_facet
+from benchapp.catalog.dimensions import DIMENSIONS
+from benchapp.catalog.grammar import parse_filter
+from benchapp.series.read.dimension_values import read_facet
 from tests.factories import make_host, make_series, make_target, make_workload
 from tests.shared_rows import shared_rows
 

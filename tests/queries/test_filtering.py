@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchapp.grammar import parse_filter
+from benchapp.catalog.grammar import parse_filter
 from benchapp.models import Run, Series
 from benchapp.models.filtering import match_runs, match_series
 from tests.factories import make_host, make_measurement, make_run, make_series, make_target, make_workload

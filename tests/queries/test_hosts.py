@@ -2,11 +2,11 @@ from datetime import timedelta
 
 import pytest
 
-from benchapp.grammar import parse_filter
+from benchapp.accounts.read.tokens import read_tokens
+from benchapp.catalog.grammar import parse_filter
+from benchapp.framework.read.pagination import BadCursor
 from benchapp.models import Scope
-from benchapp.queries.hosts.hosts import HostFilter, page_hosts, read_host
-from benchapp.queries.hosts.tokens import read_tokens
-from benchapp.queries.pagination import BadCursor
+from benchapp.storage.read.hosts import HostFilter, page_hosts, read_host
 from tests.factories import NOON, add_series, make_host, make_run, make_token, make_user, make_workload
 
 pytestmark = pytest.mark.django_db

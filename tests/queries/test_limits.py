@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from django.test import override_settings
 
-from benchapp.checks import check_limits_file
-from benchapp.queries.limits import LIMIT_COLUMNS, BadLimitsFile, parse_known_limits, read_known_limits
+from benchapp.framework.read.limits import LIMIT_COLUMNS, BadLimitsFile, parse_known_limits, read_known_limits
+from benchapp.operation.checks import check_limits_file
 
 HEAD = ",".join(LIMIT_COLUMNS)
 MIB = 2**20

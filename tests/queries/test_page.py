@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchapp.queries.pagination import BadCursor, Cursor, cut_page, read_cursor
+from benchapp.framework.read.pagination import BadCursor, Cursor, cut_page, read_cursor
 
 TIMES = st.datetimes(min_value=datetime(1970, 1, 1), max_value=datetime(9999, 12, 30), timezones=st.just(UTC))
 

@@ -10,20 +10,20 @@ from django.http import QueryDict
 from django.test import Client
 from django.utils import timezone
 
-from benchapp.grammar import Filter
-from benchapp.metrics import show_rates_in
+from benchapp.catalog.grammar import Filter
+from benchapp.catalog.metrics import show_rates_in
+from benchapp.charts.read.matrix import read_matrix
+from benchapp.charts.read.scaling import ScalingRequest, read_scaling
+from benchapp.charts.read.series_grid import read_series_grid
+from benchapp.charts.read.small_steps import read_small_steps
+from benchapp.framework.read.result_cache import CHART_S, DAYS_S, make_key, read_cached
+from benchapp.layouts.read.question_form import read_question
+from benchapp.layouts.read.ranking import rank_layouts
 from benchapp.models import AuditRecord, Level, Measurement, Role, Series, name_person
-from benchapp.queries.charts.environment_changes import read_environment_changes
-from benchapp.queries.charts.matrix import read_matrix
-from benchapp.queries.charts.scaling import ScalingRequest, read_scaling
-from benchapp.queries.charts.small_steps import read_small_steps
-from benchapp.queries.layouts.question_form import read_question
-from benchapp.queries.layouts.ranking import rank_layouts
-from benchapp.queries.overview.fleet import read_fleet_days
-from benchapp.queries.result_cache import CHART_S, DAYS_S, make_key, read_cached
-from benchapp.queries.series.levels import read_levels
-from benchapp.queries.series_grid import read_series_grid
-from benchapp.queries.series_versions import read_series_versions
+from benchapp.overview.read.fleet import read_fleet_days
+from benchapp.series.read.environment_changes import read_environment_changes
+from benchapp.series.read.levels import read_levels
+from benchapp.series.read.series_versions import read_series_versions
 from tests.factories import (
     calculate_levels,
     make_change,

@@ -1,7 +1,7 @@
 import pytest
 
 from benchapp.models import ENVIRONMENT_FIELDS, TARGET_FIELDS, WORKLOAD_FIELDS
-from benchapp.queries.shapes import EnvironmentRow, TargetRow, WorkloadRow, names_of
+from benchapp.series.read.shapes import EnvironmentRow, TargetRow, WorkloadRow, names_of
 
 
 @pytest.mark.parametrize(

@@ -5,22 +5,22 @@ from uuid import UUID
 
 import pytest
 
-from benchapp.dimensions import get_filter_dimension
-from benchapp.grammar import BadFilter, parse_filter, parse_term, write_filter
+from benchapp.catalog.dimensions import get_filter_dimension
+from benchapp.catalog.grammar import BadFilter, parse_filter, parse_term, write_filter
+from benchapp.charts.read.comparison import compare_sides
+from benchapp.charts.read.comparison_sides import Side
+from benchapp.charts.read.history import choose_series, read_history
+from benchapp.charts.read.matrix import read_matrix
+from benchapp.charts.read.scaling import BadChart, ScalingRequest, read_scaling
+from benchapp.charts.read.series_grid import read_series_grid
+from benchapp.framework.write.bad_value import BadValue
+from benchapp.incidents.write.planned_events import EVENTS
 from benchapp.models import Change, Host, PlannedEvent, Run, Series
 from benchapp.models.filtering import match_changes, match_measurements, match_runs, match_series
 from benchapp.models.host_filtering import match_hosts
 from benchapp.models.measurement import Measurement
-from benchapp.pipeline.bad_value import BadValue
-from benchapp.pipeline.maintenance.planned_events import EVENTS
-from benchapp.queries.charts.comparison import compare_sides
-from benchapp.queries.charts.comparison_sides import Side
-from benchapp.queries.charts.history import choose_series, read_history
-from benchapp.queries.charts.matrix import read_matrix
-from benchapp.queries.charts.scaling import BadChart, ScalingRequest, read_scaling
-from benchapp.queries.dimension_values import list_label_names, read_facet
-from benchapp.queries.series.level_range import LevelRange
-from benchapp.queries.series_grid import read_series_grid
+from benchapp.series.read.dimension_values import list_label_names, read_facet
+from benchapp.series.read.level_range import LevelRange
 from tests.factories import (
     NOON,
     calculate_levels,
@@ -184,7 +184,7 @@ def test_values_are_counted_in_runs(name: str, text: str, prefix: str, found: di
 
 
 def test_facet_reports_that_more_runs_match_than_it_counted(fleet: dict, monkeypatch) -> None:
-    monkeypatch.setattr("benchapp.queries.dimension_values.RUNS_COUNTED", 2)
+    monkeypatch.setattr("benchapp.series.read.dimension_values.RUNS_COUNTED", 2)
 
     facet = read_facet(get_filter_dimension("label.rack"), parse_filter(""))
 

@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 
 from benchapp.models import name_scopes
-from benchapp.queries.shapes import TargetRow, WorkloadRow
-from benchapp.queries.titles import (
+from benchapp.series.read.shapes import TargetRow, WorkloadRow
+from benchapp.series.read.titles import (
     describe_block_size,
     describe_target,
     describe_workload,

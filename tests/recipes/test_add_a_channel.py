@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from benchapp.pipeline.notifications.channels.message import Message, render_text
-from benchapp.pipeline.notifications.channels.posting import PostingTransport
+from benchapp.notices.channels.message import Message, render_text
+from benchapp.notices.channels.posting import PostingTransport
 
 
 class MatrixTransport(PostingTransport):
@@ -33,13 +33,13 @@ TRANSPORT: Final = MatrixTransport()
 SCRIPT = """
 import json, sys
 from django.utils import timezone
-from benchapp.api.resources.subscriptions import SubscriptionInput
+from benchapp.notices.api.subscriptions import SubscriptionInput
 from benchapp.models import Subscription
 from benchapp.models.subscription import hide_secret
-from benchapp.pipeline.notifications.channels.message import make_test_message
-from benchapp.pipeline.notifications.channels.transport import get_transport
-from benchapp.pipeline.notifications.subscriptions import BadSubscription, read_settings
-from benchapp.web.subscriptions.forms import SubscriptionForm
+from benchapp.notices.channels.message import make_test_message
+from benchapp.notices.channels.transport import get_transport
+from benchapp.notices.write.subscriptions import BadSubscription, read_settings
+from benchapp.notices.pages.forms import SubscriptionForm
 
 address = sys.argv[1]
 form = SubscriptionForm()

@@ -39,7 +39,7 @@ from django.core.management import call_command
 from django.db import transaction
 from django.test import Client
 from django.test.utils import setup_test_environment
-from benchapp.configuration.apply import apply_configuration, export_configuration
+from benchapp.operation.configuration.apply import apply_configuration, export_configuration
 from benchapp.models import AuditRecord, Role, User
 
 def show(path, page, body, form):
@@ -63,7 +63,7 @@ def show(path, page, body, form):
     }
 
 setup_test_environment()
-with patch("benchapp.queue.wake_up", lambda: True), transaction.atomic():
+with patch("benchapp.framework.queue.wake_up", lambda: True), transaction.atomic():
     import benchapp.urls
     call_command("migrate", verbosity=0)
     client = Client()

@@ -30,20 +30,20 @@ VALUES = {"latency_p90_ns": ("p90", 118272.0), "latency_min_ns": ("min", 52670.0
 SCRIPT = """
 import json, sys
 from pathlib import Path
-from benchapp.api.framework.answers import list_columns
-from benchapp.api.resources.runs import MeasurementAnswer
-from benchapp.archive.tables import TABLES
+from benchapp.framework.api.answers import list_columns
+from benchapp.series.api.runs import MeasurementAnswer
+from benchapp.operation.archive.tables import TABLES
 from benchapp.fio import read_output
 from benchapp.fio.workload.spec import read_workload
-from benchapp.grammar import parse_query
-from benchapp.metrics import CATALOG
+from benchapp.catalog.grammar import parse_query
+from benchapp.catalog.metrics import CATALOG
 from benchapp.models import Measurement
-from benchapp.pipeline.normalize.measurement import measurement_columns
-from benchapp.pipeline.normalize.validity_inputs import read_run_context
-from benchapp.pipeline.provenance.report import derive_document
-from benchapp.queries.charts.scaling_shapes import SCALING_METRICS
-from benchapp.thresholds import parse_threshold
-from benchapp.web.site.number_columns import make_columns
+from benchapp.intake.normalize.measurement import measurement_columns
+from benchapp.intake.normalize.validity_inputs import read_run_context
+from benchapp.intake.provenance.report import derive_document
+from benchapp.charts.read.scaling_shapes import SCALING_METRICS
+from benchapp.catalog.thresholds import parse_threshold
+from benchapp.framework.pages.number_columns import make_columns
 
 report = read_output(Path(sys.argv[1]).read_bytes())
 (document,) = report.documents
@@ -72,7 +72,7 @@ print(json.dumps([
 def test_metric_is_a_row_of_the_catalog_and_a_column(tmp_path: Path) -> None:
     tree = Tree(tmp_path, recipe="Add a metric")
 
-    tree.insert("benchapp/metrics.py", ROWS, before=LAST_ROW)
+    tree.insert("benchapp/catalog/metrics.py", ROWS, before=LAST_ROW)
     tree.insert("benchapp/models/measurement.py", COLUMNS, before="    elapsed_s = models")
     migration = tree.make_migration("two_metrics")
 

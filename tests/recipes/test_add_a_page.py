@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from benchapp.web.site.access import may_read
+from benchapp.framework.pages.access import may_read
 
 
 @require_safe
@@ -34,12 +34,12 @@ from django.test.utils import setup_test_environment
 setup_test_environment()
 from django.test import Client
 from django.urls import get_resolver
-from benchapp.web.search.results import find_results
+from benchapp.overview.pages.search.results import find_results
 from tests.access_table import WEB
 
 answer = Client().get("/volumes/")
 body = answer.content.decode()
-pages = get_resolver("benchapp.web.urls").url_patterns
+pages = get_resolver("benchapp.overview.pages.urls").url_patterns
 print(json.dumps({
     "status": answer.status_code,
     "has_text": "<h1>Volumes</h1>" in body and "<li>gp3 &lt;500&gt;</li>" in body,
@@ -53,14 +53,14 @@ print(json.dumps({
 def test_page_is_a_view_a_template_a_row_and_a_link(tmp_path: Path) -> None:
     tables = ("tests/access_table.py", "tests/browser/test_every_page.py")
     tree = Tree(tmp_path, recipe="Add a page", parts=("benchapp", "templates", "static", *tables))
-    urls = "benchapp/web/urls.py"
+    urls = "benchapp/overview/pages/urls.py"
 
     tree.create("benchapp/web/hosts/volumes.py", VIEW)
     tree.create("templates/hosts/volumes.html", TEMPLATE)
     tree.insert(
         urls,
-        "from benchapp.web.hosts import volumes\n",
-        before="from benchapp.web.hosts import views as hosts",
+        "from benchapp.storage.pages import volumes\n",
+        before="from benchapp.storage.pages import views as hosts",
     )
     tree.insert(
         urls,

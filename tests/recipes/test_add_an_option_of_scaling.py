@@ -15,16 +15,16 @@ import json
 from datetime import UTC, datetime
 from django.http import QueryDict
 from django.template.loader import render_to_string
-from benchapp.api.charts.scaling import ScalingParameters
+from benchapp.charts.api.scaling import ScalingParameters
 from benchapp.charts.images.options import ImageOptions
 from benchapp.charts.images.scaling import draw_scaling
-from benchapp.queries.charts.axes import make_axis
-from benchapp.queries.charts.scaling_shapes import (
+from benchapp.charts.read.axes import make_axis
+from benchapp.charts.read.scaling_shapes import (
     OPTIONS, SCALING_METRICS, Counts, ScalingChart, ScalingFacet, ScalingLine, ScalingPoint, ScalingSpread,
 )
-from benchapp.web.charts.scaling.figure import make_scaling_figure
-from benchapp.web.charts.scaling.request import read_request
-from benchapp.web.charts.scaling.views import make_option_field
+from benchapp.charts.pages.scaling.figure import make_scaling_figure
+from benchapp.charts.pages.scaling.request import read_request
+from benchapp.charts.pages.scaling.views import make_option_field
 
 def draw(query):
     request, errors = read_request(QueryDict(query))
@@ -61,9 +61,9 @@ console.log(JSON.stringify([without > 0, chosen]));
 def test_option_is_declared_once_and_drawn_in_page_and_image(tmp_path: Path) -> None:
     tree = Tree(tmp_path, recipe="Add an option of Scaling", parts=("benchapp", "templates", "static"))
 
-    tree.insert("benchapp/queries/charts/scaling_shapes.py", OPTION, before="    is_ideal: bool = option(")
+    tree.insert("benchapp/charts/read/scaling_shapes.py", OPTION, before="    is_ideal: bool = option(")
     tree.insert(
-        "benchapp/web/charts/scaling/figure.py",
+        "benchapp/charts/pages/scaling/figure.py",
         '        "zero": chart.request.has_zero,\n',
         before='        "runUrl": reverse("run"',
     )

@@ -41,7 +41,7 @@ share=$work/share
 rm -rf "$share"
 mkdir "$share"
 cp tests/vm/prove.py tests/agent/server.py "$share/"
-.venv/bin/python -c 'import pathlib, sys; from benchapp.agent_archive import build_agent_archive as build
+.venv/bin/python -c 'import pathlib, sys; from benchapp.storage.agent_archive import build_agent_archive as build
 pathlib.Path(sys.argv[1]).write_bytes(build(pathlib.Path("agent")))' "$share/bench-agent.pyz"
 set --
 for letter in b c d e; do

@@ -13,11 +13,11 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from benchapp.csv_export import format_number
-from benchapp.metrics import format_signed_percent, format_value
+from benchapp.catalog.metrics import format_signed_percent, format_value
+from benchapp.framework.csv_export import format_number
+from benchapp.incidents.actions.accepted_levels import accept_level
+from benchapp.judge import judge_due
 from benchapp.models import Change, DetectionPolicy, Incident, Level, PlannedEvent, PlannedEventKind, Series
-from benchapp.pipeline.incidents.accepted_levels import accept_level
-from benchapp.pipeline.judge import judge_due
 from tests.factories import make_detection_policy, make_host, make_user
 from tests.pipeline.detection.judging import add_runs, make_cells, make_level
 from tests.web.pages import Page

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from benchapp.framework.times import format_moment, to_iso
+from benchapp.layouts.read.ranking import VERDICTS
 from benchapp.models import DetectionResult, IncidentEvent, name_scopes
-from benchapp.queries.layouts.ranking import VERDICTS
-from benchapp.times import format_moment, to_iso
 from tests.planted_fleet import (
     DAY,
     GIB,

@@ -8,9 +8,9 @@ from statistics import median
 import pytest
 from django.test import Client
 
+from benchapp.framework.times import format_day, format_moment
 from benchapp.models import Change, Incident, IncidentEvent
-from benchapp.pipeline.notifications.incident_message import make_incident_message
-from benchapp.times import format_day, format_moment
+from benchapp.notices.write.incident_message import make_incident_message
 from tests.planted_fleet import DAYS, Fleet, plant_fleet
 from tests.shared_rows import shared_rows
 from tests.web.pages import Page

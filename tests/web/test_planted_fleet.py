@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from benchapp.framework.times import to_iso
 from benchapp.models import DetectionResult, DetectionStatus, Incident
-from benchapp.times import to_iso
 from tests.planted_fleet import DAYS, NOISE, POOL, Fleet, plant_fleet
 from tests.shared_rows import shared_rows
 from tests.web.pages import Page

@@ -10,9 +10,9 @@ from typing import Any, Final, Literal
 
 from django.utils.timezone import get_current_timezone
 
+from benchapp.catalog.metrics import find_step, format_integer
 from benchapp.charts.images.frame import TEXT_PX, Canvas, ImageBox
-from benchapp.metrics import find_step, format_integer
-from benchapp.times import name_zone
+from benchapp.framework.times import name_zone
 
 _STEPS: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
 _LEADS: Final = (1, 2, 5)

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from benchapp.charts.images.axes import Plot, make_value_axis
-from benchapp.charts.images.frame import Canvas, ImageBox, draw_image, shorten_text
-from benchapp.charts.images.options import ImageOptions
-from benchapp.metrics import (
+from benchapp.catalog.metrics import (
     CATALOG,
     format_count,
     format_signed_percent,
     format_value,
     format_with_unit,
 )
-from benchapp.queries.incidents.changes import ChangeRow, ChangeSideSpread, Sides, summarize_side
-from benchapp.times import format_moment
+from benchapp.charts.images.axes import Plot, make_value_axis
+from benchapp.charts.images.frame import Canvas, ImageBox, draw_image, shorten_text
+from benchapp.charts.images.options import ImageOptions
+from benchapp.framework.times import format_moment
+from benchapp.incidents.read.changes import ChangeRow, ChangeSideSpread, Sides, summarize_side
 
 _AXIS_ROOM: Final = 76
 _BELOW: Final = 46

@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from benchapp.catalog.metrics import CATALOG, format_count, format_signed_percent, format_value
 from benchapp.charts.images.axes import Plot
 from benchapp.charts.images.frame import LINE, Canvas, ImageBox, draw_image, shorten_text
 from benchapp.charts.images.options import ImageOptions
+from benchapp.charts.read.comparison import ComparisonResult, Pair
 from benchapp.charts.texts.comparison import (
     describe_comparison,
     describe_comparison_title,
@@ -18,8 +20,6 @@ from benchapp.charts.texts.comparison import (
     find_shared_parts,
     split_title,
 )
-from benchapp.metrics import CATALOG, format_count, format_signed_percent, format_value
-from benchapp.queries.charts.comparison import ComparisonResult, Pair
 
 LINES_MAXIMUM: Final = 40
 _ROW_HEIGHT: Final = 20

@@ -12,6 +12,16 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from benchapp.catalog.metrics import (
+    CATALOG,
+    KIND_NAMES,
+    Metric,
+    format_change_size,
+    format_count,
+    format_signed_percent,
+    format_value,
+    format_with_unit,
+)
 from benchapp.charts.images.axes import AT_EDGE, Plot, ValueAxis, make_value_axis, spread_apart
 from benchapp.charts.images.frame import (
     LINE,
@@ -25,6 +35,9 @@ from benchapp.charts.images.legend import LegendEntry, draw_sample, write_dash
 from benchapp.charts.images.line_labels import LineLabel, write_line_labels
 from benchapp.charts.images.options import ImageOptions
 from benchapp.charts.images.styles import GRAY_STYLE, LineStyle, assign_styles, style_of_value
+from benchapp.charts.read.chart_thresholds import ChartThreshold
+from benchapp.charts.read.downsampling import from_us
+from benchapp.charts.read.history import ChosenSeries, HistoryLine, HistoryPart, SeriesHistory
 from benchapp.charts.texts.comparison import find_shared_parts
 from benchapp.charts.texts.history import (
     find_shown_level,
@@ -33,24 +46,11 @@ from benchapp.charts.texts.history import (
     list_levels,
     name_threshold,
 )
-from benchapp.metrics import (
-    CATALOG,
-    KIND_NAMES,
-    Metric,
-    format_change_size,
-    format_count,
-    format_signed_percent,
-    format_value,
-    format_with_unit,
-)
+from benchapp.framework.times import format_day, format_moment
+from benchapp.incidents.read.changes import ChangeMark
+from benchapp.incidents.read.detection_status import select_detected
 from benchapp.models import ChangeState
 from benchapp.models.measurement import are_same_kind
-from benchapp.queries.charts.downsampling import from_us
-from benchapp.queries.charts.history import ChosenSeries, HistoryLine, HistoryPart, SeriesHistory
-from benchapp.queries.incidents.changes import ChangeMark
-from benchapp.queries.incidents.detection_status import select_detected
-from benchapp.queries.notifications.chart_thresholds import ChartThreshold
-from benchapp.times import format_day, format_moment
 
 PANELS_MAXIMUM: Final = 3
 # Up to so many lines have their names at their ends; bands of more than three would overlap.

@@ -6,19 +6,19 @@ from collections.abc import Iterator, Sequence
 from math import nan
 from typing import Final
 
+from benchapp.catalog.metrics import format_count, format_value, format_with_unit
 from benchapp.charts.images.axes import AT_RIGHT, Plot
 from benchapp.charts.images.frame import LINE, Canvas, ImageBox, draw_image, shorten_text
 from benchapp.charts.images.options import ImageOptions
 from benchapp.charts.images.styles import assign_styles
 from benchapp.charts.texts.level_range import describe_level_range
 from benchapp.charts.texts.marks import describe_mark
-from benchapp.metrics import format_count, format_value, format_with_unit
-from benchapp.queries.days import DayRange
-from benchapp.queries.hosts.hosts import HostRow
-from benchapp.queries.hosts.patterns import HostPattern
-from benchapp.queries.series.level_range import NOW, LevelRange
-from benchapp.queries.titles import describe_value
-from benchapp.times import format_day, format_moment
+from benchapp.framework.read.days import DayRange
+from benchapp.framework.times import format_day, format_moment
+from benchapp.series.read.level_range import NOW, LevelRange
+from benchapp.series.read.titles import describe_value
+from benchapp.storage.read.hosts import HostRow
+from benchapp.storage.read.patterns import HostPattern
 
 _COLUMNS_MAXIMUM: Final = 3
 _HEIGHT_MINIMUM: Final = 130

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from benchapp.catalog.grammar import write_filter
+from benchapp.catalog.metrics import format_count, format_value, lower_label
 from benchapp.charts.images.frame import (
     LINE,
     TEXT_PX,
@@ -16,6 +18,7 @@ from benchapp.charts.images.frame import (
     shorten_text,
 )
 from benchapp.charts.images.options import ImageOptions
+from benchapp.charts.read.matrix_shapes import Matrix, MatrixCell, MatrixPanel
 from benchapp.charts.texts.fixed import place_panel
 from benchapp.charts.texts.level_range import describe_level_range
 from benchapp.charts.texts.marks import describe_mark
@@ -26,10 +29,7 @@ from benchapp.charts.texts.matrix import (
     describe_matrix_counts,
     format_metric_value,
 )
-from benchapp.grammar import write_filter
-from benchapp.metrics import format_count, format_value, lower_label
-from benchapp.queries.charts.matrix_shapes import Matrix, MatrixCell, MatrixPanel
-from benchapp.times import format_moment
+from benchapp.framework.times import format_moment
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

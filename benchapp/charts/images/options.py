@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from benchapp.metrics import format_integer
+from benchapp.catalog.metrics import format_integer
 
 ImageFormat = Literal["svg", "png"]
 Theme = Literal["light", "dark"]

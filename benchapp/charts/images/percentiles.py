@@ -10,15 +10,15 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from benchapp.catalog.metrics import format_count, format_value
 from benchapp.charts.images.axes import Plot, ValueAxis, make_value_axis, spread_apart
 from benchapp.charts.images.frame import LINE, Canvas, ImageBox, draw_image
 from benchapp.charts.images.options import ImageOptions
 from benchapp.charts.images.styles import assign_styles
-from benchapp.metrics import format_count, format_value
-from benchapp.queries.binary_columns import from_us
-from benchapp.queries.charts.latency import FAN, Fan
-from benchapp.queries.series.series import SeriesRow
-from benchapp.times import format_moment
+from benchapp.charts.read.latency import FAN, Fan
+from benchapp.framework.read.binary_columns import from_us
+from benchapp.framework.times import format_moment
+from benchapp.series.read.series import SeriesRow
 
 _AXIS_ROOM: Final = 76
 _END_ROOM: Final = 116

@@ -6,29 +6,29 @@ from collections.abc import Iterator, Sequence
 from math import isfinite, log2, nan
 from typing import Any, Final
 
+from benchapp.catalog.dimensions import DIMENSIONS
+from benchapp.catalog.grammar import write_filter
+from benchapp.catalog.metrics import format_count, format_with_unit, lower_label
 from benchapp.charts.images.axes import Plot, make_value_axis
 from benchapp.charts.images.frame import LINE, Canvas, ImageBox, draw_image, shorten_text
 from benchapp.charts.images.legend import HATCHES, LegendEntry, place_legend, write_dash, write_legend
 from benchapp.charts.images.line_labels import LineLabel, write_line_labels
 from benchapp.charts.images.options import ImageOptions
 from benchapp.charts.images.styles import STYLES, LineStyle, assign_styles
-from benchapp.charts.texts.level_range import describe_level_range
-from benchapp.charts.texts.limits import name_limit
-from benchapp.charts.texts.scaling import describe_scaling
-from benchapp.dimensions import DIMENSIONS
-from benchapp.grammar import write_filter
-from benchapp.metrics import format_count, format_with_unit, lower_label
-from benchapp.queries.charts.scaling import ScalingChart, ScalingFacet, ScalingLine, ScalingPoint
-from benchapp.queries.charts.scaling_findings import (
+from benchapp.charts.read.scaling import ScalingChart, ScalingFacet, ScalingLine, ScalingPoint
+from benchapp.charts.read.scaling_findings import (
     CurveModel,
     ScalingModel,
     find_bends,
     find_findings,
     find_models,
 )
-from benchapp.queries.charts.scaling_shapes import ScalingLimit
-from benchapp.queries.titles import describe_value
-from benchapp.times import format_moment
+from benchapp.charts.read.scaling_shapes import ScalingLimit
+from benchapp.charts.texts.level_range import describe_level_range
+from benchapp.charts.texts.limits import name_limit
+from benchapp.charts.texts.scaling import describe_scaling
+from benchapp.framework.times import format_moment
+from benchapp.series.read.titles import describe_value
 
 _COLUMNS_MAXIMUM: Final = 3
 _PANEL_HEIGHT_MINIMUM: Final = 110

@@ -8,8 +8,8 @@ from typing import Final
 
 from django.utils.timezone import localtime
 
-from benchapp.grammar import write_filter
-from benchapp.metrics import (
+from benchapp.catalog.grammar import write_filter
+from benchapp.catalog.metrics import (
     CATALOG,
     KIND_NAMES,
     UNKNOWN,
@@ -19,17 +19,17 @@ from benchapp.metrics import (
     format_value,
     lower_label,
 )
-from benchapp.models import name_scopes
-from benchapp.queries.charts.comparison import (
+from benchapp.charts.read.comparison import (
     COMPARED_MAXIMUM,
     SERIES_MAXIMUM,
     ComparisonResult,
     Pair,
     Side,
 )
-from benchapp.queries.comparison_scopes import PatternDifference, summarize_patterns
-from benchapp.queries.titles import describe_value
-from benchapp.times import format_day, format_moment
+from benchapp.charts.read.comparison_scopes import PatternDifference, summarize_patterns
+from benchapp.framework.times import format_day, format_moment
+from benchapp.models import name_scopes
+from benchapp.series.read.titles import describe_value
 
 _NAMED_MAXIMUM: Final = 3
 # Of workload, layout and host, and within a layout.

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from benchapp.dimensions import DIMENSIONS, Dimension
-from benchapp.grammar import Value
-from benchapp.metrics import Measured, format_count, format_integer, format_with_unit, lower_label
+from benchapp.catalog.dimensions import DIMENSIONS, Dimension
+from benchapp.catalog.grammar import Value
+from benchapp.catalog.metrics import Measured, format_count, format_integer, format_with_unit, lower_label
+from benchapp.charts.read.matrix_shapes import Matrix, MatrixPanel
+from benchapp.charts.read.scaling_defaults import Choice, FixedDimension, Settings
 from benchapp.models import name_scopes
-from benchapp.queries.charts.matrix_shapes import Matrix, MatrixPanel
-from benchapp.queries.charts.scaling_defaults import Choice, FixedDimension, Settings
-from benchapp.queries.titles import describe_setting, describe_value
+from benchapp.series.read.titles import describe_setting, describe_value
 
 _NAMED: Final = 3
 

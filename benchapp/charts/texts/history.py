@@ -7,8 +7,7 @@ from datetime import datetime
 
 import numpy as np
 
-from benchapp.charts.texts.latency_kinds import describe_kind, describe_mixed_kinds
-from benchapp.metrics import (
+from benchapp.catalog.metrics import (
     CATALOG,
     Metric,
     ReferenceLimit,
@@ -20,16 +19,17 @@ from benchapp.metrics import (
     format_value,
     format_with_unit,
 )
+from benchapp.charts.read.chart_thresholds import ChartThreshold
+from benchapp.charts.read.downsampling import from_us
+from benchapp.charts.read.history import HistoryLine, SeriesHistory
+from benchapp.charts.read.small_steps import SmallStep
+from benchapp.charts.texts.latency_kinds import describe_kind, describe_mixed_kinds
+from benchapp.framework.times import format_day, format_moment
+from benchapp.incidents.read.changes import ChangeRow
 from benchapp.models import Slope
 from benchapp.models.measurement import are_same_kind
-from benchapp.queries.charts.downsampling import from_us
-from benchapp.queries.charts.history import HistoryLine, SeriesHistory
-from benchapp.queries.charts.small_steps import SmallStep
-from benchapp.queries.incidents.changes import ChangeRow
-from benchapp.queries.notifications.chart_thresholds import ChartThreshold
-from benchapp.queries.series.levels import DETECTION_RUNS_MINIMUM, LevelChange, LevelRow, find_level_before
-from benchapp.queries.series.series import PointSummary, SeriesRow
-from benchapp.times import format_day, format_moment
+from benchapp.series.read.levels import DETECTION_RUNS_MINIMUM, LevelChange, LevelRow, find_level_before
+from benchapp.series.read.series import PointSummary, SeriesRow
 
 # A line of a threshold farther from the values is not drawn; also in js/charts/history/panel.js.
 _THRESHOLD_REACH: float = 5.0

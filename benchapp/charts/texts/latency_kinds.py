@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from datetime import datetime
 
-from benchapp.metrics import KIND_NAMES, format_count
-from benchapp.times import format_day
+from benchapp.catalog.metrics import KIND_NAMES, format_count
+from benchapp.framework.times import format_day
 
 
 def describe_kind(kind: str, switched_at: datetime | None) -> str:

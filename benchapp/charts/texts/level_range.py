@@ -1,8 +1,8 @@
 """The time range of charts with one number for each series, in words."""
 
-from benchapp.metrics import format_count
-from benchapp.queries.series.level_range import PAST_SERIES_MAXIMUM, LevelRange
-from benchapp.times import format_moment
+from benchapp.catalog.metrics import format_count
+from benchapp.framework.times import format_moment
+from benchapp.series.read.level_range import PAST_SERIES_MAXIMUM, LevelRange
 
 
 def describe_level_range(span: LevelRange) -> str:

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
+from benchapp.catalog.metrics import format_percent
+from benchapp.charts.read.scaling import ScalingChart
+from benchapp.charts.read.scaling_shapes import KNOWN_LIMITS, ScalingFacet, ScalingLimit, ScalingLine
 from benchapp.charts.texts.sentence_writer import SentenceWriter
-from benchapp.metrics import format_percent
-from benchapp.queries.charts.scaling import ScalingChart
-from benchapp.queries.charts.scaling_shapes import KNOWN_LIMITS, ScalingFacet, ScalingLimit, ScalingLine
 
 _LINES_MAXIMUM: Final = 4
 

@@ -1,8 +1,8 @@
 """The text of a mark: the open or accepted change of a series."""
 
-from benchapp.metrics import CATALOG, format_signed_percent
-from benchapp.queries.incidents.series_marks import SeriesMark
-from benchapp.times import format_day
+from benchapp.catalog.metrics import CATALOG, format_signed_percent
+from benchapp.framework.times import format_day
+from benchapp.incidents.read.series_marks import SeriesMark
 
 
 def describe_mark(mark: SeriesMark, *, metric: str, has_year: bool) -> str:

@@ -3,14 +3,14 @@
 from collections.abc import Iterator
 from typing import Final
 
+from benchapp.catalog.dimensions import DIMENSIONS
+from benchapp.catalog.metrics import Metric, format_count, format_integer, format_signed_percent, format_value
+from benchapp.charts.read.matrix_shapes import CellState, Matrix, MatrixRow, Omitted
 from benchapp.charts.texts.fixed import describe_fixed, describe_unknown
 from benchapp.charts.texts.latency_kinds import describe_mixed_kinds
 from benchapp.charts.texts.level_range import describe_level_range, describe_past_limit
-from benchapp.dimensions import DIMENSIONS
-from benchapp.metrics import Metric, format_count, format_integer, format_signed_percent, format_value
-from benchapp.queries.charts.matrix_shapes import CellState, Matrix, MatrixRow, Omitted
-from benchapp.queries.series.levels import CurrentLevel
-from benchapp.times import format_day
+from benchapp.framework.times import format_day
+from benchapp.series.read.levels import CurrentLevel
 
 REASONS: Final[dict[CellState, str]] = {
     "failed": "failed",

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from benchapp.charts.texts.sentence_writer import Clause, SentenceWriter
-from benchapp.dimensions import DIMENSIONS
-from benchapp.metrics import format_with_unit, lower_label
-from benchapp.queries.charts.axes import GROUP, split_axis
-from benchapp.queries.charts.scaling import ScalingChart
-from benchapp.queries.charts.scaling_findings import (
+from benchapp.catalog.dimensions import DIMENSIONS
+from benchapp.catalog.metrics import format_with_unit, lower_label
+from benchapp.charts.read.axes import GROUP, split_axis
+from benchapp.charts.read.scaling import ScalingChart
+from benchapp.charts.read.scaling_findings import (
     AtLimit,
     Bend,
     Cliff,
@@ -30,7 +29,8 @@ from benchapp.queries.charts.scaling_findings import (
     find_reach,
     list_places,
 )
-from benchapp.queries.titles import describe_value
+from benchapp.charts.texts.sentence_writer import Clause, SentenceWriter
+from benchapp.series.read.titles import describe_value
 
 # The order of findings in a title and in the summary: the most surprising first.
 FINDING_ORDER: Final = (

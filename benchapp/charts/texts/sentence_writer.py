@@ -4,10 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from benchapp.dimensions import DIMENSIONS
-from benchapp.metrics import format_change_size, format_percent, format_value, format_with_unit, lower_label
-from benchapp.queries.charts.scaling import ScalingChart
-from benchapp.queries.charts.scaling_findings import (
+from benchapp.catalog.dimensions import DIMENSIONS
+from benchapp.catalog.metrics import (
+    format_change_size,
+    format_percent,
+    format_value,
+    format_with_unit,
+    lower_label,
+)
+from benchapp.charts.read.scaling import ScalingChart
+from benchapp.charts.read.scaling_findings import (
     AtLimit,
     Cliff,
     ContrastFinding,

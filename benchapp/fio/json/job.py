@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from benchapp.catalog.metrics import cut_text
 from benchapp.fio.json.direction import Printing, describe_idle, is_idle, read_json_direction, read_sync
 from benchapp.fio.json.entries import Entry
 from benchapp.fio.json.latency import read_json_shares
@@ -11,7 +12,6 @@ from benchapp.fio.numbers import read_moment
 from benchapp.fio.report import Direction, DirectionName, Job, SteadyState
 from benchapp.fio.version import Version
 from benchapp.fio.workload.options import AGGREGATE, is_set, list_directions_asked
-from benchapp.metrics import cut_text
 
 _NONE: Final[Mapping[str, float]] = {}
 # Criterion and deviation of a steady state, as "iops_slope:0.3%".

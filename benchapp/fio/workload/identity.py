@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from benchapp.fio.redaction import is_secret_name, remove_secrets
 from benchapp.fio.workload.sizes import parse_duration_s, parse_size
-from benchapp.redaction import is_secret_name, remove_secrets
 
 
 def _split(names: str) -> frozenset[str]:

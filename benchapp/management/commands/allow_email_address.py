@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from benchapp.pipeline.audit import write_from_command
-from benchapp.pipeline.notifications.email_confirmation import allow_address
+from benchapp.framework.write.audit import write_from_command
+from benchapp.notices.write.email_confirmation import allow_address
 
 
 class Command(BaseCommand):

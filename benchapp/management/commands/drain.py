@@ -13,16 +13,16 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import InterfaceError, OperationalError, close_old_connections
 
-from benchapp.charts.texts.layout_answers import NotAnswerable, find_layout_answer
+from benchapp.incidents.actions.triage import resolve_recovered
+from benchapp.intake.normalize.batch import normalize_batch
+from benchapp.intake.normalize.reparse import reparse_outdated
+from benchapp.judge import detect_and_notify
+from benchapp.layouts.texts.layout_answers import NotAnswerable, find_layout_answer
 from benchapp.models import Heartbeat, Pulse
-from benchapp.pipeline.incidents.triage import resolve_recovered
-from benchapp.pipeline.judge import detect_and_notify
-from benchapp.pipeline.normalize.batch import normalize_batch
-from benchapp.pipeline.normalize.reparse import reparse_outdated
-from benchapp.pipeline.notifications.enqueue import send_due
-from benchapp.pipeline.notifications.layout_answers import notify_layout_answers
-from benchapp.pipeline.notifications.outbox import forget_old_notices
-from benchapp.pipeline.notifications.silence_notices import notify_silent_hosts
+from benchapp.notices.write.enqueue import send_due
+from benchapp.notices.write.layout_answers import notify_layout_answers
+from benchapp.notices.write.outbox import forget_old_notices
+from benchapp.notices.write.silence_notices import notify_silent_hosts
 from benchapp.tasks import is_quiet
 
 log = structlog.get_logger(__name__)

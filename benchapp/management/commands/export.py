@@ -8,13 +8,13 @@ from typing import Any, Final, TextIO, cast
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
-from benchapp.archive.analysis_files import ParquetUnavailable, export_parquet, export_sqlite
-from benchapp.archive.export import export_archive
-from benchapp.archive.selection import ExportSelection
-from benchapp.grammar import BadFilter
+from benchapp.catalog.grammar import BadFilter
+from benchapp.framework.read.days import parse_moment
 from benchapp.management.database import add_data_directory, use_database
 from benchapp.management.progress import Progress
-from benchapp.queries.days import parse_moment
+from benchapp.operation.archive.analysis_files import ParquetUnavailable, export_parquet, export_sqlite
+from benchapp.operation.archive.export import export_archive
+from benchapp.operation.archive.selection import ExportSelection
 
 _WRITERS: Final = {".tar.zst": export_archive, ".sqlite": export_sqlite, ".parquet": export_parquet}
 

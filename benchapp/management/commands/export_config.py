@@ -5,8 +5,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from benchapp.configuration.apply import export_configuration
 from benchapp.management.database import add_data_directory, use_database
+from benchapp.operation.configuration.apply import export_configuration
 
 
 class Command(BaseCommand):

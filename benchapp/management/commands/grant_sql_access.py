@@ -9,9 +9,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import Error, ProgrammingError, connection, transaction
 from psycopg import sql
 
+from benchapp.framework.write.audit import record_write, write_from_command
 from benchapp.management.database import add_data_directory, use_database
 from benchapp.models import AuditKind
-from benchapp.pipeline.audit import record_write, write_from_command
 from benchapp.sql_views import list_views
 
 _NEEDS_ADMINISTRATOR: Final = (

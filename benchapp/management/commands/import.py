@@ -11,22 +11,22 @@ from typing import Any, Final, TextIO, cast
 from django.core.checks import Tags
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from benchapp.management.database import add_data_directory, use_database
-from benchapp.management.progress import Progress
-from benchapp.pipeline.hosts import EnrollmentRefused
-from benchapp.pipeline.importing.checking import ImportOptions
-from benchapp.pipeline.importing.discovery import Folder, find_folders
-from benchapp.pipeline.importing.files import (
+from benchapp.framework.queue import wake_up
+from benchapp.intake.importing.checking import ImportOptions
+from benchapp.intake.importing.discovery import Folder, find_folders
+from benchapp.intake.importing.files import (
     FileGroup,
     ImportSummary,
     UnknownHost,
     find_host,
     import_files,
 )
-from benchapp.pipeline.intake.metadata import BadLayout
-from benchapp.pipeline.intake.query_parameters import BadParameter, read_parameters
-from benchapp.pipeline.judge import detect_and_notify
-from benchapp.queue import wake_up
+from benchapp.intake.posts.metadata import BadLayout
+from benchapp.intake.posts.query_parameters import BadParameter, read_parameters
+from benchapp.judge import detect_and_notify
+from benchapp.management.database import add_data_directory, use_database
+from benchapp.management.progress import Progress
+from benchapp.storage.write.hosts import EnrollmentRefused
 
 _BY_FILE: Final = "mtime"
 _DETAIL_LENGTH: Final = 200

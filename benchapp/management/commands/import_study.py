@@ -7,15 +7,15 @@ from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from benchapp.intake.importing.files import UnknownHost, find_host
+from benchapp.intake.importing.published import Imported, import_published
+from benchapp.intake.importing.published_csv import FAULTS_MAXIMUM, BadTable, read_table
+from benchapp.intake.importing.published_csv_columns import list_columns
+from benchapp.intake.posts.envelope import BadEnvelope
+from benchapp.intake.posts.metadata import BadLayout
+from benchapp.intake.posts.published_document import Publication, read_source_url
 from benchapp.management.database import add_data_directory, use_database
-from benchapp.pipeline.hosts import EnrollmentRefused
-from benchapp.pipeline.importing.files import UnknownHost, find_host
-from benchapp.pipeline.importing.published import Imported, import_published
-from benchapp.pipeline.importing.published_csv import FAULTS_MAXIMUM, BadTable, read_table
-from benchapp.pipeline.importing.published_csv_columns import list_columns
-from benchapp.pipeline.intake.envelope import BadEnvelope
-from benchapp.pipeline.intake.metadata import BadLayout
-from benchapp.pipeline.intake.published_document import Publication, read_source_url
+from benchapp.storage.write.hosts import EnrollmentRefused
 
 _BYTES_MAXIMUM: Final = 32 * 2**20
 _NAME_LENGTH: Final = 200

@@ -6,11 +6,11 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.urls import reverse
 
+from benchapp.intake.importing.files import UnknownHost
+from benchapp.intake.importing.sample import SOURCE, Loaded, load_sample
 from benchapp.management.commands.import_study import describe_import
 from benchapp.management.database import add_data_directory, use_database
 from benchapp.models import SAMPLE_HOST
-from benchapp.pipeline.importing.files import UnknownHost
-from benchapp.pipeline.importing.sample import SOURCE, Loaded, load_sample
 
 
 class Command(BaseCommand):

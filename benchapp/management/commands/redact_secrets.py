@@ -4,7 +4,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from benchapp.pipeline.intake.stored_secrets import CLEANERS, clean_rows
+from benchapp.intake.posts.stored_secrets import CLEANERS, clean_rows
 
 
 class Command(BaseCommand):

@@ -5,12 +5,12 @@ from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from benchapp.analysis.changepoints.detector import VERSION
-from benchapp.grammar import BadFilter
-from benchapp.metrics import CATALOG
+from benchapp.catalog.grammar import BadFilter
+from benchapp.catalog.metrics import CATALOG
+from benchapp.detection.changepoints.detector import VERSION
+from benchapp.framework.times import format_utc_moment
+from benchapp.judge import Transition, redetect, select_series
 from benchapp.models import Change, ChangeState
-from benchapp.pipeline.judge import Transition, redetect, select_series
-from benchapp.times import format_utc_moment
 
 _SHOWN: Final = 50
 

@@ -7,11 +7,11 @@ from uuid import UUID
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from benchapp.metrics import CATALOG, format_value
-from benchapp.pipeline.judge import detect_and_notify
-from benchapp.pipeline.normalize.batch import ImportRunning, Rejection
-from benchapp.pipeline.normalize.reparse import ReparseOutcome, count_emptied, renormalize, select_submissions
-from benchapp.pipeline.normalize.reparse_report import ReparseDifference
+from benchapp.catalog.metrics import CATALOG, format_value
+from benchapp.intake.normalize.batch import ImportRunning, Rejection
+from benchapp.intake.normalize.reparse import ReparseOutcome, count_emptied, renormalize, select_submissions
+from benchapp.intake.normalize.reparse_report import ReparseDifference
+from benchapp.judge import detect_and_notify
 
 _SHOWN = 50
 

@@ -6,8 +6,8 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 from django.urls import reverse
 
-from benchapp.pipeline.access.accounts import create_setup_link
-from benchapp.pipeline.audit import write_from_command
+from benchapp.accounts.write.accounts import create_setup_link
+from benchapp.framework.write.audit import write_from_command
 
 
 class Command(BaseCommand):

@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from benchapp.embedded.account import PROJECT
-from benchapp.embedded.command import add_arguments
+from benchapp.operation.embedded.account import PROJECT
+from benchapp.operation.embedded.command import add_arguments
 
 
 class Command(BaseCommand):
@@ -27,4 +27,4 @@ class Command(BaseCommand):
             **os.environ,
             "PYTHONPATH": os.pathsep.join([str(PROJECT), os.environ.get("PYTHONPATH", "")]),
         }
-        os.execve(sys.executable, [sys.executable, "-m", "benchapp.embedded", *arguments], environ)
+        os.execve(sys.executable, [sys.executable, "-m", "benchapp.operation.embedded", *arguments], environ)

@@ -2,7 +2,7 @@
 
 import structlog
 
-from benchapp.thresholds import BadThreshold, Threshold, parse_threshold
+from benchapp.catalog.thresholds import BadThreshold, Threshold, parse_threshold
 
 log = structlog.get_logger(__name__)
 

@@ -6,16 +6,16 @@ from typing import Any, Final
 from django.db.models import BooleanField, F, Func, QuerySet
 from django.db.models.sql.compiler import SQLCompiler
 
-from benchapp.grammar import Filter
+from benchapp.catalog.grammar import Filter
+from benchapp.catalog.thresholds import COMPARISONS, MISSES, NEWEST_RUNS, Threshold
 from benchapp.models.filtering import match_series
 from benchapp.models.level import NewestValues
-from benchapp.thresholds import COMPARISONS, MISSES, NEWEST_RUNS, Threshold
 
 _SIGNS: Final[Mapping[str, str]] = {sign: sign for sign in COMPARISONS}
 
 
 class _IsViolated(Func):
-    """Whether enough of the newest values miss a threshold; as `benchapp.thresholds.is_violated`."""
+    """Whether enough of the newest values miss a threshold; as `benchapp.catalog.thresholds.is_violated`."""
 
     output_field = BooleanField()
 

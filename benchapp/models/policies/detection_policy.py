@@ -7,7 +7,7 @@ from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.functions import RandomUUID
 from django.db import models
 
-from benchapp.metrics import SMALLEST_CHANGES
+from benchapp.catalog.metrics import SMALLEST_CHANGES
 from benchapp.models.access.person_names import name_person
 from benchapp.models.account import User
 from benchapp.models.list_entry import ListEntry, ListLogEntry

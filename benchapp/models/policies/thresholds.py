@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import orjson
 from django.db import connection
 
-from benchapp.metrics import SMALLEST_CHANGES
+from benchapp.catalog.metrics import SMALLEST_CHANGES
 from benchapp.models.filtering import match_series
 from benchapp.models.planned_event_filtering import match_stored_filters, read_stored_filter
 from benchapp.models.policies.detection_policy import DetectionPolicy

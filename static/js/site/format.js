@@ -1,4 +1,4 @@
-// Formatting of values; tested with the same cases as benchapp/metrics.py (tests/data/format_cases.json).
+// Formatting of values; tested with the same cases as benchapp/catalog/metrics.py (tests/data/format_cases.json).
 const SCALES = {
   "operations/s": [[1, ""]],
   "bytes/s": [[1e9, "GB/s"], [1e6, "MB/s"], [1e3, "kB/s"], [1, "B/s"]],

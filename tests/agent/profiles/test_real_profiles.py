@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from benchapp.intake.normalize.plan import PlannedRun, plan_submission
+from benchapp.intake.normalize.sender_context import SubmissionSource
 from benchapp.models import Kind
-from benchapp.pipeline.normalize.plan import PlannedRun, plan_submission
-from benchapp.pipeline.normalize.sender_context import SubmissionSource
 from tests.agent.conftest import Machine
 from tests.short_fio import write_short_fio
 

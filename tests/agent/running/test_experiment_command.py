@@ -13,7 +13,7 @@ import pytest
 from agent.delivery.spool import Spool
 from agent.running import experiment_command
 from agent.running.experiment_command import order_arms
-from benchapp.analysis.experiments import paired_runs
+from benchapp.layouts.rules.experiments import paired_runs
 from tests.agent.conftest import Machine, Terminal
 from tests.short_fio import write_short_fio
 

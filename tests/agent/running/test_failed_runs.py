@@ -15,9 +15,9 @@ import pytest
 
 from agent.measuring.fio_reports import list_reports
 from agent.methods import smallfiles
+from benchapp.intake.normalize.batch import normalize_batch
+from benchapp.intake.posts.submissions import IncomingSubmission, accept_submission
 from benchapp.models import Host, Kind, Run
-from benchapp.pipeline.intake.submissions import IncomingSubmission, accept_submission
-from benchapp.pipeline.normalize.batch import normalize_batch
 from tests.agent.conftest import Machine, wait_for
 from tests.envelopes import read_fio
 from tests.factories import make_host

@@ -11,7 +11,7 @@ import pytest
 from agent.commands.cli import main
 from agent.console import WaitProgress
 from agent.running import RUNS_MAXIMUM
-from benchapp.queries.gate import FURTHER_RUNS_MAXIMUM
+from benchapp.incidents.read.gate import FURTHER_RUNS_MAXIMUM
 from tests.agent import server as replies
 from tests.agent.conftest import Machine
 from tests.agent.running.gates import make_gate, make_row

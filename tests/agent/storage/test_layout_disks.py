@@ -148,7 +148,7 @@ def test_more_than_64_disks_have_shared_facts_only(tmp_path: Path) -> None:
 
 
 def test_facts_are_within_the_limits_of_the_server(tmp_path: Path) -> None:
-    from benchapp.pipeline.intake.metadata import read_environment
+    from benchapp.intake.posts.metadata import read_environment
 
     trees = (multipath(), bcache(), raid5(missing=1), raid0(16), pci_nvme())
     for number, tree in enumerate(trees):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchapp.analysis.changepoints.detector import (
+from benchapp.detection.changepoints.detector import (
     ShiftLevel,
     ValueHistory,
     bound_chance,

@@ -5,15 +5,15 @@ import itertools
 import numpy as np
 import pytest
 
-from benchapp.analysis.changepoints.contrast import compare_sides, score_excursion
-from benchapp.analysis.changepoints.elimination import eliminate
-from benchapp.analysis.changepoints.noise import (
+from benchapp.detection.changepoints.contrast import compare_sides, score_excursion
+from benchapp.detection.changepoints.elimination import eliminate
+from benchapp.detection.changepoints.noise import (
     clip_spikes,
     measure_spread,
     measure_spreads,
     replace_bad_runs,
 )
-from benchapp.analysis.changepoints.segmentation import (
+from benchapp.detection.changepoints.segmentation import (
     Levels,
     arrange_groups,
     find_boundaries,

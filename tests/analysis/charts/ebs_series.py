@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from benchapp.analysis.charts.scaling_models import Interval, NoModel, WidthValue, fit_scaling
+from benchapp.charts.rules.scaling_models import Interval, NoModel, WidthValue, fit_scaling
 
 SERIES: Final = Path(__file__).parents[3] / "benchapp" / "samples" / "ebs-2013.csv"
 # What a curve of the series does not hold constant.

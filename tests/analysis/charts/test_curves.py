@@ -5,7 +5,7 @@ from statistics import median, pstdev, quantiles
 
 import pytest
 
-from benchapp.analysis.charts.curves import (
+from benchapp.charts.rules.curves import (
     CurvePlace,
     CurvePoint,
     are_same,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchapp.analysis.charts.downsampling import SampledPoints, thin_points
+from benchapp.charts.rules.downsampling import SampledPoints, thin_points
 
 NAN = float("nan")
 

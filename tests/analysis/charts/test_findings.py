@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from benchapp.analysis.charts.curves import Curve, CurvePlace, CurvePoint
-from benchapp.analysis.charts.findings import (
+from benchapp.charts.rules.curves import Curve, CurvePlace, CurvePoint
+from benchapp.charts.rules.findings import (
     Erratic,
     Falls,
     Grows,

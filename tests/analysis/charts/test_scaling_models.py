@@ -3,7 +3,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from benchapp.analysis.charts.scaling_models import LAYOUT_ERROR, NoModel, WidthValue, fit_scaling
+from benchapp.charts.rules.scaling_models import LAYOUT_ERROR, NoModel, WidthValue, fit_scaling
 from tests.analysis.charts.ebs_series import leave_out_each_width
 
 WIDTHS = (1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 32)

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from benchapp.analysis.changepoints.detector import change_indices
-from benchapp.analysis.detection.baselines import (
+from benchapp.detection.changepoints.detector import change_indices
+from benchapp.detection.rules.baselines import (
     compare_to_baseline,
     find_steady_baseline,
     measure_drift,
@@ -14,7 +14,7 @@ from benchapp.analysis.detection.baselines import (
     pin_baseline,
     remove_trend,
 )
-from benchapp.analysis.detection.noise_profile import profile_noise
+from benchapp.detection.rules.noise_profile import profile_noise
 
 STEADY = [100.0, 101.0, 99.0, 100.0, 102.0, 98.0] * 5
 

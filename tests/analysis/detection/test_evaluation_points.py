@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchapp.analysis.detection.evaluation_points import find_evaluation_points
+from benchapp.detection.rules.evaluation_points import find_evaluation_points
 
 Array = np.typing.NDArray[np.float64]
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchapp.analysis.detection.gate import find_t_quantile, pass_gate
+from benchapp.detection.rules.gate import find_t_quantile, pass_gate
 
 ERROR_RATE = 0.001
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchapp.analysis.detection.levels import divide_levels
+from benchapp.detection.rules.levels import divide_levels
 
 
 def interpolate(values: Sequence[float], share: float) -> float:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from benchapp.analysis.detection.noise_profile import (
+from benchapp.detection.rules.noise_profile import (
     NoiseProfile,
     SeriesState,
     StateResult,

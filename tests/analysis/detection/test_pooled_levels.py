@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from benchapp.analysis.changepoints.noise import measure_spread
-from benchapp.analysis.detection.pooled_levels import (
+from benchapp.detection.changepoints.noise import measure_spread
+from benchapp.detection.rules.pooled_levels import (
     PooledRatios,
     SlotGrid,
     align_members,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchapp.analysis.detection.recovery import (
+from benchapp.detection.rules.recovery import (
     ChangedLevel,
     count_returned_runs,
     find_end,

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from benchapp.analysis.changepoints.detector import judge_values
-from benchapp.analysis.detection.slope import (
+from benchapp.detection.changepoints.detector import judge_values
+from benchapp.detection.rules.slope import (
     SLOPE_ADVANTAGE_MINIMUM,
     DetectedStep,
     find_slope,

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from benchapp.analysis.detection.variability import (
+from benchapp.detection.rules.variability import (
     find_spread_increase,
     find_two_states,
     is_return_to_state,
 )
-from benchapp.pipeline.detection.metric import judge_metric
+from benchapp.detection.write.metric import judge_metric
 
 Array = np.typing.NDArray[np.float64]
 

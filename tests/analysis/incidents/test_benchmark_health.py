@@ -1,6 +1,6 @@
 import pytest
 
-from benchapp.analysis.incidents.benchmark_health import (
+from benchapp.incidents.rules.benchmark_health import (
     HealthFacts,
     VerdictCounts,
     find_health_problems,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchapp.analysis.incidents.significance import (
+from benchapp.detection.rules.significance import (
     ChangeClaim,
     ScopeTests,
     are_significant_drifts,

@@ -1,6 +1,6 @@
 """Ranking of suspects."""
 
-from benchapp.analysis.incidents.suspects import (
+from benchapp.incidents.rules.suspects import (
     Elsewhere,
     FactDifference,
     Suspect,

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from benchapp.analysis.layouts.answers import (
+from benchapp.layouts.rules.answers import (
     AnswerState,
     LayoutFacts,
     RememberedAnswer,

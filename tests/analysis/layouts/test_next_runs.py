@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchapp.analysis.layouts.next_runs import (
+from benchapp.layouts.rules.next_runs import (
     LayoutCandidate,
     RunReason,
     count_required_runs,
@@ -14,7 +14,7 @@ from benchapp.analysis.layouts.next_runs import (
     list_gap_reasons,
     plan_decision,
 )
-from benchapp.analysis.layouts.ranking import Requirement
+from benchapp.layouts.rules.ranking import Requirement
 
 REQUIRED = Requirement(iops=10_000.0, latency_p99_ns=3e6)
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from benchapp.analysis.layouts.ranking import (
+from benchapp.layouts.rules.ranking import (
     Assessment,
     LoadLevels,
     Requirement,

@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
-from benchapp.analysis.validity.badges import CODES, format_count, format_size, format_time, is_doubtful
-from benchapp.analysis.validity.rules import (
+from benchapp.series.validity.badges import CODES, format_count, format_size, format_time, is_doubtful
+from benchapp.series.validity.rules import (
     Steadiness,
     ValidityInputs,
     count_beyond,

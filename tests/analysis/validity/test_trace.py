@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchapp.analysis.validity.trace import TraceBuckets, TraceLog, find_window, judge_steady, make_trace
+from benchapp.series.validity.trace import TraceBuckets, TraceLog, find_window, judge_steady, make_trace
 
 
 def make(*logs: TraceLog, is_rate: bool = True, buckets: int = 600) -> TraceBuckets:

@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 from django.test import Client
 
-from benchapp.metrics import format_value
+from benchapp.catalog.metrics import format_value
+from benchapp.incidents.read.gate import BadBaseline, parse_gate_baseline
 from benchapp.models import Host, IncidentState, Run, Scope, Series, Verdict
-from benchapp.queries.gate import BadBaseline, parse_gate_baseline
 from tests.factories import (
     NOON,
     calculate_levels,

@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
+from benchapp.charts.read.history import BUCKETS_DEFAULT, LINES_DEFAULT, LINES_MAXIMUM
+from benchapp.incidents.write.planned_events import cancel_planned_event, schedule_planned_event
 from benchapp.models import DetectionResult, PlannedEvent, PlannedEventKind, Role, Scope
-from benchapp.pipeline.maintenance.planned_events import cancel_planned_event, schedule_planned_event
-from benchapp.pipeline.notifications.thresholds import store_present_violations
-from benchapp.queries.charts.history import BUCKETS_DEFAULT, LINES_DEFAULT, LINES_MAXIMUM
+from benchapp.notices.write.thresholds import store_present_violations
 from tests.factories import (
     NOON,
     add_series,
@@ -115,7 +115,7 @@ def test_history_that_makes_no_sense_is_refused(reader, query, pointer):
 
 
 def test_history_has_points_for_every_range_and_buckets_only_on_request(reader, monkeypatch):
-    monkeypatch.setattr("benchapp.queries.charts.history.POINTS_MAXIMUM", 2)
+    monkeypatch.setattr("benchapp.charts.read.history.POINTS_MAXIMUM", 2)
     series = make_series([10.0, 20.0, 30.0, 40.0])
     address = f"/api/v1/history?series={series.id}&metrics=iops"
 
@@ -130,8 +130,8 @@ def test_history_has_points_for_every_range_and_buckets_only_on_request(reader, 
 
 
 def test_columns_of_the_csv_do_not_depend_on_the_range(reader, monkeypatch):
-    monkeypatch.setattr("benchapp.queries.charts.history.POINTS_MAXIMUM", 2)
-    monkeypatch.setattr("benchapp.queries.charts.history_rows._BATCH_ROWS", 3)
+    monkeypatch.setattr("benchapp.charts.read.history.POINTS_MAXIMUM", 2)
+    monkeypatch.setattr("benchapp.charts.read.history_rows._BATCH_ROWS", 3)
     series = make_series([10.0, 20.0, 30.0, 40.0])
     address = f"/api/v1/history?series={series.id}&metrics=iops&format=csv"
 
@@ -148,7 +148,7 @@ def test_columns_of_the_csv_do_not_depend_on_the_range(reader, monkeypatch):
 
 
 def test_document_with_too_many_points_is_refused(reader, monkeypatch):
-    monkeypatch.setattr("benchapp.api.charts.history.JSON_POINTS_MAXIMUM", 3)
+    monkeypatch.setattr("benchapp.charts.api.history.JSON_POINTS_MAXIMUM", 3)
     series = make_series([10.0, 20.0, 30.0, 40.0])
     address = f"/api/v1/history?series={series.id}"
 
@@ -188,7 +188,7 @@ def test_history_that_is_known_is_not_sent_again(reader):
 
 
 def test_history_has_the_planned_events_of_its_series_and_another_etag(reader, monkeypatch):
-    monkeypatch.setattr("benchapp.queries.maintenance.MARKS_MAXIMUM", 3)
+    monkeypatch.setattr("benchapp.incidents.read.maintenance.MARKS_MAXIMUM", 3)
     first, second = (make_series([10.0, 11.0], host=make_host(name)) for name in ("db-1", "db-2"))
     address = f"/api/v1/history?series={first.id},{second.id}"
     etag = reader.get(address)["ETag"]

@@ -4,9 +4,9 @@ from datetime import timedelta
 
 import pytest
 
-from benchapp.api.charts.scaling import ScalingParameters
-from benchapp.dimensions import FILTER_DIMENSIONS
-from benchapp.queries.charts.series_columns import read_table
+from benchapp.catalog.dimensions import FILTER_DIMENSIONS
+from benchapp.charts.api.scaling import ScalingParameters
+from benchapp.charts.read.series_columns import read_table
 from tests.ebs import make_ebs_series
 from tests.factories import (
     NOON,

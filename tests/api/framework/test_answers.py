@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 from msgspec import Meta
 
-from benchapp.api.framework.answers import (
+from benchapp.framework.api.answers import (
     ApiAnswer,
     ChosenColumns,
     Time,
@@ -20,8 +20,8 @@ from benchapp.api.framework.answers import (
     list_columns,
     with_columns,
 )
-from benchapp.api.framework.json import dump_json
-from benchapp.api.framework.openapi import describe_answers
+from benchapp.framework.api.json import dump_json
+from benchapp.framework.api.openapi import describe_answers
 from benchapp.models import DirectionName
 
 

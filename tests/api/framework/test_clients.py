@@ -24,14 +24,14 @@ from django.db import transaction
 from django.test import Client
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from benchapp.api.framework.json import dump_json
-from benchapp.api.framework.openapi import make_schema
-from benchapp.api.ingest import posts
-from benchapp.api.ingest.body import Wire
-from benchapp.api.ingest.documents import Post
-from benchapp.api.ingest.limits import Limits
-from benchapp.api.ingest.posts import Answer, answer_post
-from benchapp.api.posting.validation import describe_validation
+from benchapp.framework.api.json import dump_json
+from benchapp.framework.api.openapi import make_schema
+from benchapp.intake.api import posts
+from benchapp.intake.api.body import Wire
+from benchapp.intake.api.documents import Post
+from benchapp.intake.api.limits import Limits
+from benchapp.intake.api.posting.validation import describe_validation
+from benchapp.intake.api.posts import Answer, answer_post
 from tests.api.framework.test_openapi import (
     EXAMPLES_OF_ANSWERS,
     INTAKE,
@@ -137,7 +137,7 @@ def test_every_operation_has_a_summary_and_every_body_an_example(document: dict[
         and not {"enum", "format", "example"} & (parameter["schema"].keys() | parameter.keys())
     }
     # A cursor is copied from an answer; the columns of `fields` are in its description.
-    assert texts - {"cursor", "fields"} == set(), "add an example to benchapp/api/framework/openapi.py"
+    assert texts - {"cursor", "fields"} == set(), "add an example to benchapp/framework/api/openapi.py"
 
 
 def test_closed_vocabularies_are_enumerations(document: dict[str, Any]) -> None:

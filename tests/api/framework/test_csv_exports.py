@@ -14,8 +14,8 @@ from django.test import Client, RequestFactory
 from django.utils import timezone
 from rest_framework.views import APIView
 
-from benchapp.api.framework.openapi import make_schema
-from benchapp.api.framework.responses import COMPLETENESS, answer_lines, name_header
+from benchapp.framework.api.openapi import make_schema
+from benchapp.framework.api.responses import COMPLETENESS, answer_lines, name_header
 from benchapp.models import Role, Study, Trace
 from tests.factories import (
     calculate_levels,

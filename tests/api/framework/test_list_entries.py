@@ -3,16 +3,16 @@
 import pytest
 from django.test import Client
 
-from benchapp.api.framework.answers import list_columns
-from benchapp.api.policies.detection_policies import (
+from benchapp.framework.api.answers import list_columns
+from benchapp.incidents.api.maintenance import ListedPlannedEventAnswer, PlannedEventInput
+from benchapp.incidents.pages.maintenance.forms import PlannedEventForm
+from benchapp.models import DetectionPolicy, PlannedEvent
+from benchapp.policies.api.detection_policies import (
     DetectionPolicyInput,
     ListedDetectionPolicyAnswer,
     ThresholdInput,
 )
-from benchapp.api.resources.maintenance import ListedPlannedEventAnswer, PlannedEventInput
-from benchapp.models import DetectionPolicy, PlannedEvent
-from benchapp.web.maintenance.forms import PlannedEventForm
-from benchapp.web.policies.forms import DetectionPolicyForm
+from benchapp.policies.pages.forms import DetectionPolicyForm
 from tests.configuration.tables import CONFIGURED
 
 LISTS = {

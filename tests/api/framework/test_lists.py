@@ -3,8 +3,8 @@ from datetime import timedelta
 
 import pytest
 
-from benchapp.api.framework import lists
-from benchapp.api.framework.openapi import make_schema
+from benchapp.framework.api import lists
+from benchapp.framework.api.openapi import make_schema
 from benchapp.models import Host, Scope, Study
 from tests.factories import (
     NOON,

@@ -23,15 +23,15 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
 )
 
-from benchapp.api.framework.answers import ApiAnswer
-from benchapp.api.framework.openapi import make_schema
-from benchapp.api.framework.parameters import DaysParameters
-from benchapp.api.resources import series as series_resource
-from benchapp.api.urls import urlpatterns
+from benchapp.framework.api.answers import ApiAnswer
+from benchapp.framework.api.openapi import make_schema
+from benchapp.framework.api.parameters import DaysParameters
+from benchapp.incidents.actions.bulk import take_bulk_steps
+from benchapp.incidents.actions.triage import acknowledge
 from benchapp.models import Kind, Role, Scope, Study, User
-from benchapp.pipeline.incidents.bulk import take_bulk_steps
-from benchapp.pipeline.incidents.triage import acknowledge
-from benchapp.pipeline.studies import FrozenPanel, store_snapshot
+from benchapp.overview.api.urls import urlpatterns
+from benchapp.reports.write.studies import FrozenPanel, store_snapshot
+from benchapp.series.api import series as series_resource
 from tests.envelopes import pack_envelope
 from tests.factories import (
     make_change,

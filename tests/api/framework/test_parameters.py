@@ -8,11 +8,11 @@ import pytest
 from django.test import Client, RequestFactory
 from rest_framework.request import Request
 
-from benchapp.api.framework.openapi import make_schema
-from benchapp.api.framework.parameters import FilterParameters, read_parameters
-from benchapp.api.framework.problems import Problem
-from benchapp.dimensions import FILTER_DIMENSIONS
-from benchapp.grammar import TERMS_MAXIMUM, parse_filter
+from benchapp.catalog.dimensions import FILTER_DIMENSIONS
+from benchapp.catalog.grammar import TERMS_MAXIMUM, parse_filter
+from benchapp.framework.api.openapi import make_schema
+from benchapp.framework.api.parameters import FilterParameters, read_parameters
+from benchapp.framework.api.problems import Problem
 from benchapp.models import Role, Scope
 from tests.factories import (
     NOON,

@@ -14,8 +14,8 @@ from msgspec import to_builtins
 from psycopg_pool import PoolTimeout
 from rest_framework import exceptions
 
-from benchapp.api.framework.problem_codes import PROBLEMS
-from benchapp.api.framework.problems import (
+from benchapp.framework.api.problem_codes import PROBLEMS
+from benchapp.framework.api.problems import (
     Problem,
     answer_exception,
     bad_parameter,
@@ -26,9 +26,9 @@ from benchapp.api.framework.problems import (
     not_found,
     state_differs,
 )
-from benchapp.pipeline.bad_value import BadValue
-from benchapp.queries.pagination import BadCursor
-from benchapp.web.docs.markdown_pages import render_sentence
+from benchapp.framework.read.pagination import BadCursor
+from benchapp.framework.write.bad_value import BadValue
+from benchapp.overview.pages.docs.markdown_pages import render_sentence
 
 ROOT = Path(__file__).parents[3]
 # What raises a problem of the API, or is turned into one by its code.

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from django.test import Client, override_settings
 
-from benchapp.api.framework import request_limits
-from benchapp.api.framework.responses import COMPLETENESS, LEFT_OUT, name_header
-from benchapp.api.framework.view import Deprecation
-from benchapp.api.resources.index import Index
+from benchapp.accounts.write import rate_limit
+from benchapp.accounts.write.rate_limit import WindowQuota
+from benchapp.framework.api import request_limits
+from benchapp.framework.api.responses import COMPLETENESS, LEFT_OUT, name_header
+from benchapp.framework.api.view import Deprecation
 from benchapp.models import Role, Scope
-from benchapp.pipeline.access import rate_limit
-from benchapp.pipeline.access.rate_limit import WindowQuota
+from benchapp.overview.api.index import Index
 from tests.factories import make_token
 from tests.visitors import sign_in
 from tests.web.pages import Page

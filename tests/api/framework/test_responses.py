@@ -9,8 +9,8 @@ import pytest
 from django.test import RequestFactory
 from rest_framework.request import Request
 
-from benchapp.api.framework.answers import AnswerPage, ApiAnswer, ChosenColumns
-from benchapp.api.framework.responses import accepts, answer_rows
+from benchapp.framework.api.answers import AnswerPage, ApiAnswer, ChosenColumns
+from benchapp.framework.api.responses import accepts, answer_rows
 
 
 class Line(ApiAnswer, kw_only=True, frozen=True):

@@ -8,16 +8,16 @@ from asgiref.sync import async_to_sync
 from django.test import AsyncRequestFactory, RequestFactory
 from rest_framework.request import Request
 
-from benchapp.api.framework import streaming
-from benchapp.api.framework.problems import Problem
-from benchapp.api.framework.streaming import (
+from benchapp.framework.api import streaming
+from benchapp.framework.api.problems import Problem
+from benchapp.framework.api.streaming import (
     STREAMS_MAXIMUM,
     STREAMS_OF_CLIENT_MAXIMUM,
     WAITING_MAXIMUM,
     answer_stream,
 )
+from benchapp.framework.write.audit import WriteSource, write_from
 from benchapp.models import name_person, shown_to
-from benchapp.pipeline.audit import WriteSource, write_from
 from tests.servers import wait_for
 
 # Django closes a response with a signal that looks at the connection.

@@ -11,17 +11,17 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from msgspec import to_builtins
 
-from benchapp.api.framework.problems import Problem
-from benchapp.api.ingest import posts
-from benchapp.api.ingest.batch import BATCH_MAXIMUM, split_batch
-from benchapp.api.ingest.body import Wire
-from benchapp.api.ingest.documents import Post
-from benchapp.api.ingest.hints import BATCH
-from benchapp.api.ingest.limits import Limits
+from benchapp.accounts.write.tokens import issue_token
+from benchapp.framework.api.problems import Problem
+from benchapp.intake.api import posts
+from benchapp.intake.api.batch import BATCH_MAXIMUM, split_batch
+from benchapp.intake.api.body import Wire
+from benchapp.intake.api.documents import Post
+from benchapp.intake.api.hints import BATCH
+from benchapp.intake.api.limits import Limits
+from benchapp.intake.posts import submissions
+from benchapp.intake.posts.submissions import unpack
 from benchapp.models import Host, Scope, Submission
-from benchapp.pipeline.access.tokens import issue_token
-from benchapp.pipeline.intake import submissions
-from benchapp.pipeline.intake.submissions import unpack
 from tests.api.ingest.test_posts import post, refused
 from tests.envelopes import make_envelope, pack_envelope, read_fio
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from django.conf import LazySettings
 
-from benchapp.api.framework.problems import Problem
-from benchapp.api.ingest.body import (
+from benchapp.framework.api.problems import Problem
+from benchapp.intake.api.body import (
     Body,
     BodyBudget,
     Wire,
@@ -149,7 +149,7 @@ def test_chunks_may_be_more_than_any_size(headers: list[tuple[bytes, bytes]], mo
 
 
 def test_slow_body_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchapp.api.ingest.body.BODY_TIMEOUT_S", 0.01)
+    monkeypatch.setattr("benchapp.intake.api.body.BODY_TIMEOUT_S", 0.01)
 
     async def receive() -> Any:
         await asyncio.Event().wait()

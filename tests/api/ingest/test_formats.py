@@ -2,15 +2,15 @@
 
 import pytest
 
-from benchapp.api.ingest import posts
-from benchapp.api.ingest.body import Wire
-from benchapp.api.ingest.documents import Post
-from benchapp.api.ingest.limits import Limits
-from benchapp.api.ingest.posts import answer_post
-from benchapp.api.posting.validation import describe_validation
+from benchapp.accounts.write.tokens import issue_token
+from benchapp.intake.api import posts
+from benchapp.intake.api.body import Wire
+from benchapp.intake.api.documents import Post
+from benchapp.intake.api.limits import Limits
+from benchapp.intake.api.posting.validation import describe_validation
+from benchapp.intake.api.posts import answer_post
+from benchapp.intake.normalize.batch import normalize_batch
 from benchapp.models import Host, Run, Scope
-from benchapp.pipeline.access.tokens import issue_token
-from benchapp.pipeline.normalize.batch import normalize_batch
 from tests.envelopes import read_fio
 
 pytestmark = pytest.mark.django_db

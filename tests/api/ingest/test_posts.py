@@ -11,17 +11,17 @@ from django.conf import LazySettings
 from django.utils import timezone
 from msgspec import to_builtins
 
-from benchapp.api.framework.problems import Problem
-from benchapp.api.ingest import posts
-from benchapp.api.ingest.body import Wire
-from benchapp.api.ingest.documents import Post
-from benchapp.api.ingest.hints import BATCH, FIO, SUBMISSIONS
-from benchapp.api.ingest.limits import Limits
-from benchapp.api.ingest.posts import Answer, answer_post
-from benchapp.api.posting.validation import describe_validation
+from benchapp.accounts.write.tokens import issue_token
+from benchapp.framework.api.problems import Problem
+from benchapp.intake.api import posts
+from benchapp.intake.api.body import Wire
+from benchapp.intake.api.documents import Post
+from benchapp.intake.api.hints import BATCH, FIO, SUBMISSIONS
+from benchapp.intake.api.limits import Limits
+from benchapp.intake.api.posting.validation import describe_validation
+from benchapp.intake.api.posts import Answer, answer_post
+from benchapp.intake.posts.submissions import unpack
 from benchapp.models import ApiToken, Host, Scope, State, Submission
-from benchapp.pipeline.access.tokens import issue_token
-from benchapp.pipeline.intake.submissions import unpack
 from tests.envelopes import make_envelope, pack_envelope, read_fio
 
 pytestmark = pytest.mark.django_db
@@ -362,7 +362,7 @@ def test_fault_of_the_reader_loses_nothing(token: str, monkeypatch: pytest.Monke
     def fail(text: bytes) -> None:
         raise RuntimeError("a fault of ours")
 
-    monkeypatch.setattr("benchapp.pipeline.intake.format_check.read_output", fail)
+    monkeypatch.setattr("benchapp.intake.posts.format_check.read_output", fail)
 
     assert post(b"whatever fio will print one day", token, "/api/v1/fio").status == 202
 

@@ -5,10 +5,10 @@ from uuid import UUID
 
 import pytest
 
-from benchapp.api.ingest import posts
-from benchapp.api.ingest.limits import Limits
+from benchapp.accounts.write.tokens import issue_token
+from benchapp.intake.api import posts
+from benchapp.intake.api.limits import Limits
 from benchapp.models import Host, Kind, Scope, Submission
-from benchapp.pipeline.access.tokens import issue_token
 from tests.api.ingest.test_posts import post, refused
 from tests.reported import ID, make_reported, make_reported_measurement, make_reported_run, pack_reported
 

@@ -12,19 +12,19 @@ import pytest
 from django.db import connection
 from msgspec import to_builtins
 
-from benchapp.api.framework.problems import Problem
-from benchapp.api.ingest import posts
-from benchapp.api.ingest.body import Wire
-from benchapp.api.ingest.documents import Post
-from benchapp.api.ingest.limits import Limits
-from benchapp.api.ingest.posts import VALIDATIONS_MAXIMUM, answer_post
+from benchapp.accounts.write.tokens import issue_token
+from benchapp.framework.api.problems import Problem
+from benchapp.intake.api import posts
+from benchapp.intake.api.body import Wire
+from benchapp.intake.api.documents import Post
+from benchapp.intake.api.limits import Limits
+from benchapp.intake.api.posts import VALIDATIONS_MAXIMUM, answer_post
+from benchapp.intake.normalize import parsing_process, preview
+from benchapp.intake.normalize.batch import normalize_batch
+from benchapp.intake.normalize.sender_context import SubmissionSource
+from benchapp.intake.posts.envelope import read_envelope
+from benchapp.intake.posts.submissions import VALIDATED_BYTES_MAXIMUM
 from benchapp.models import Host, Run, Scope, Series, Submission
-from benchapp.pipeline.access.tokens import issue_token
-from benchapp.pipeline.intake.envelope import read_envelope
-from benchapp.pipeline.intake.submissions import VALIDATED_BYTES_MAXIMUM
-from benchapp.pipeline.normalize import parsing_process, preview
-from benchapp.pipeline.normalize.batch import normalize_batch
-from benchapp.pipeline.normalize.sender_context import SubmissionSource
 from tests.api.ingest.test_posts import post, refused
 from tests.envelopes import pack_envelope, read_fio
 from tests.pipeline.normalize.test_parsing_process import match_badly, spin

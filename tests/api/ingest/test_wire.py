@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import pytest
 
-from benchapp.agent_archive import read_agent_version
+from benchapp.storage.agent_archive import read_agent_version
 from tests.clusters import make_place
 from tests.envelopes import pack_envelope, read_fio
 from tests.servers import Servers, wait_for
@@ -47,7 +47,7 @@ class Senders:
 MAKE_SENDERS = """
 from django.contrib.sessions.backends.db import SessionStore
 from benchapp.models import User
-from benchapp.pipeline.hosts import issue_host_token
+from benchapp.storage.write.hosts import issue_host_token
 
 for name in ("wire-1", "wire-2"):
     print(issue_host_token(name))

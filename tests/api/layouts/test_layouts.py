@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from benchapp.grammar import TERMS_MAXIMUM
+from benchapp.catalog.grammar import TERMS_MAXIMUM
 from benchapp.models import Run
 from tests.factories import make_price
 from tests.layouts import give_directories, plant_layouts

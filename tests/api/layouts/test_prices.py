@@ -6,9 +6,9 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
+from benchapp.layouts.read.prices import find_region, list_prices, select_prices
+from benchapp.layouts.write.prices import PRICE_RESTORABLE, UnknownPrice, remove_price, restore_price
 from benchapp.models import AuditRecord, Price
-from benchapp.pipeline.layouts.prices import PRICE_RESTORABLE, UnknownPrice, remove_price, restore_price
-from benchapp.queries.layouts.prices import find_region, list_prices, select_prices
 from tests.factories import make_price
 
 pytestmark = pytest.mark.django_db

@@ -2,8 +2,8 @@
 
 import pytest
 
-from benchapp.dimensions import FILTER_DIMENSIONS
-from benchapp.grammar import parse_filter
+from benchapp.catalog.dimensions import FILTER_DIMENSIONS
+from benchapp.catalog.grammar import parse_filter
 from tests.factories import make_host, make_measurement, make_run, make_series, make_target
 
 pytestmark = pytest.mark.django_db

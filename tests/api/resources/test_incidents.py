@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from django.test import Client
 
+from benchapp.judge import judge_due
 from benchapp.models import DetectionStatus, Incident, IncidentEvent, IncidentState, Role, Run, Scope
-from benchapp.pipeline.exclusions import exclude_run
-from benchapp.pipeline.judge import judge_due
+from benchapp.series.write.exclusions import exclude_run
 from tests.factories import (
     NOON,
     make_change,

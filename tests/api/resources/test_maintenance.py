@@ -37,7 +37,7 @@ HOUR = timedelta(hours=1)
 def hints(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Collect the hints instead of asking a broker."""
     calls: list[str] = []
-    monkeypatch.setattr("benchapp.api.framework.list_entries.wake_up", lambda: calls.append("judge"))
+    monkeypatch.setattr("benchapp.framework.api.list_entries.wake_up", lambda: calls.append("judge"))
     return calls
 
 

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from benchapp.metrics import CATALOG
+from benchapp.catalog.metrics import CATALOG
 from tests.factories import (
     NOON,
     make_detection_result,

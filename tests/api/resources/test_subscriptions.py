@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from benchapp.charts.texts.layout_answers import NotAnswerable, find_layout_answer
+from benchapp.layouts.texts.layout_answers import NotAnswerable, find_layout_answer
 from benchapp.models import Channel, Notice, Role, Scope, Subscription, User
-from benchapp.pipeline.notifications.layout_answers import notify_layout_answers
+from benchapp.notices.write.layout_answers import notify_layout_answers
 from tests.factories import NOON, add_series, make_host, make_token, make_user
 from tests.layouts import plant_layouts
 from tests.notices import make_subscription
@@ -25,7 +25,7 @@ def anna() -> User:
 
 @pytest.fixture
 def client(anna: User, monkeypatch: pytest.MonkeyPatch) -> Client:
-    monkeypatch.setattr("benchapp.api.resources.subscriptions.wake_notify", lambda: True)
+    monkeypatch.setattr("benchapp.notices.api.subscriptions.wake_notify", lambda: True)
     client = Client()
     client.force_login(anna)
     return client

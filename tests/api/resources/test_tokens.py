@@ -5,8 +5,8 @@ import pytest
 from django.utils import timezone
 from structlog.testing import capture_logs
 
+from benchapp.accounts.write.tokens import TokenRefused, read_token, revoke_token
 from benchapp.models import ApiToken, Host, Role, Scope
-from benchapp.pipeline.access.tokens import TokenRefused, read_token, revoke_token
 from tests.factories import make_host, make_token
 
 pytestmark = pytest.mark.django_db

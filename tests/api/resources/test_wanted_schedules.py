@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from benchapp.models import AuditRecord, Role, ScheduleAdoption, Scope, WantedSchedule
 from benchapp.models.schedules.timetable import list_next_starts, spread_minute
-from benchapp.queries.hosts.wanted_schedules import find_zone
+from benchapp.requests.read.wanted_schedules import find_zone
 from tests.factories import (
     make_environment,
     make_host,

@@ -12,12 +12,12 @@ from django.test import Client, override_settings
 from django.urls import get_resolver
 from lxml import etree
 
-from benchapp.api.framework.view import ApiView
-from benchapp.api.sharing.links import SIGNED_PATHS, MayReadOrHasLink
+from benchapp.accounts.api.links import SIGNED_PATHS, MayReadOrHasLink
+from benchapp.accounts.write.accounts import change_role, delete_account, set_active
+from benchapp.accounts.write.tokens import change_token, revoke_token
 from benchapp.charts.images.options import FORMATS
+from benchapp.framework.api.view import ApiView
 from benchapp.models import ApiToken, AuditKind, AuditRecord, Role, Scope, SignedLink
-from benchapp.pipeline.access.accounts import change_role, delete_account, set_active
-from benchapp.pipeline.access.tokens import change_token, revoke_token
 from tests.factories import NOON, add_series, make_change, make_host, make_incident, make_series
 
 pytestmark = pytest.mark.django_db
@@ -74,7 +74,7 @@ def test_badge_is_red_with_an_open_regression(reader):
 
 
 def test_badge_of_too_many_series_is_refused(reader, monkeypatch):
-    monkeypatch.setattr("benchapp.api.sharing.status_badge.SERIES_MAXIMUM", 1)
+    monkeypatch.setattr("benchapp.reports.api.status_badge.SERIES_MAXIMUM", 1)
     for _ in range(2):
         make_series([1.0])
 
@@ -110,7 +110,7 @@ def test_feed_has_the_newest_incidents_with_their_times(reader, monkeypatch):
     assert [entry.find(f"{ATOM}link").attrib["href"] for entry in mine.findall(f"{ATOM}entry")] == [
         f"http://testserver/incidents/{old.pk}/"
     ]
-    monkeypatch.setattr("benchapp.api.sharing.feed.ENTRIES_MAXIMUM", 1)
+    monkeypatch.setattr("benchapp.notices.api.feed.ENTRIES_MAXIMUM", 1)
     bounded = ElementTree.fromstring(reader.get("/api/v1/incidents/feed").content)
     assert len(bounded.findall(f"{ATOM}entry")) == 1
 
@@ -183,7 +183,7 @@ def test_signed_link_is_read_without_a_token_until_it_expires(reader, path, monk
 
 def test_every_address_that_takes_a_signed_link_can_be_signed():
     """A kind of chart that is added has its links at once."""
-    routes = get_resolver("benchapp.api.urls").url_patterns
+    routes = get_resolver("benchapp.overview.api.urls").url_patterns
 
     patterns = [
         str(route.pattern)
@@ -339,7 +339,7 @@ def test_expired_links_are_forgotten_when_another_is_made(reader, monkeypatch):
 def sign_as_before(query):
     """Return an address as it was signed before links had ids."""
     address = f"{BADGE}?expires={int((NOON + timedelta(days=30)).timestamp())}&{query}"
-    return f"{address}&signature={Signer(salt='benchapp.api.sharing.links').signature(address)}"
+    return f"{address}&signature={Signer(salt='benchapp.accounts.api.links').signature(address)}"
 
 
 def test_link_of_before_is_valid_and_ends_with_the_account_of_its_audit_record(person):

@@ -6,8 +6,7 @@ import pytest
 from django.core.exceptions import ValidationError
 from django.utils import timezone
 
-from benchapp.models import Host, Invitation, Role, Scope, Throttle, User
-from benchapp.pipeline.access.accounts import (
+from benchapp.accounts.write.accounts import (
     SIGN_IN_ATTEMPTS,
     SIGN_IN_ATTEMPTS_OF_ADDRESS,
     SIGN_IN_ATTEMPTS_OF_NAME,
@@ -23,8 +22,9 @@ from benchapp.pipeline.access.accounts import (
     forget_sign_in_attempt,
     set_active,
 )
-from benchapp.pipeline.access.throttle import LONGEST_WINDOW, LimitReached, forget_old_attempts
-from benchapp.pipeline.access.tokens import TokenRefused, issue_token, read_token
+from benchapp.accounts.write.throttle import LONGEST_WINDOW, LimitReached, forget_old_attempts
+from benchapp.accounts.write.tokens import TokenRefused, issue_token, read_token
+from benchapp.models import Host, Invitation, Role, Scope, Throttle, User
 from tests.factories import make_user
 
 pytestmark = pytest.mark.django_db

@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from benchapp.accounts.write.tokens import TokenRefused, issue_token, parse_token, read_token, revoke_token
 from benchapp.models import ApiToken, Host, Scope
-from benchapp.pipeline.access.tokens import TokenRefused, issue_token, parse_token, read_token, revoke_token
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ if not apps.ready:
 
 from django.db import connection
 
+from benchapp.judge import detect_and_notify, judge_series
 from benchapp.models import Series
-from benchapp.pipeline.judge import detect_and_notify, judge_series
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload([__name__, "pytest"])

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
+from benchapp.judge import Judged, judge_due
 from benchapp.models import Change, Host, Incident, Measurement, Run, Series
-from benchapp.pipeline.judge import Judged, judge_due
 from tests.factories import (
     NOON,
     add_measurements,

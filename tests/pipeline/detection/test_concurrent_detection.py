@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 from django.db import connection, transaction
 
+from benchapp import judge as detect
+from benchapp.incidents.actions.triage import acknowledge
+from benchapp.judge import has_judging_due, judge_due, judge_series
 from benchapp.models import Change, Incident, IncidentEvent, Measurement, Run, Series
-from benchapp.pipeline import judge as detect
-from benchapp.pipeline.incidents.triage import acknowledge
-from benchapp.pipeline.judge import has_judging_due, judge_due, judge_series
 from tests.factories import NOON, make_host, note_measurements
 from tests.pipeline.detection.judging import make_cells, make_level
 

@@ -4,6 +4,9 @@ from datetime import timedelta
 
 import pytest
 
+from benchapp.detection.write.histories import WINDOW
+from benchapp.incidents.write.planned_events import cancel_planned_event, schedule_planned_event
+from benchapp.judge import has_judging_due, judge_due, judge_series
 from benchapp.models import (
     Change,
     ChangeState,
@@ -16,10 +19,7 @@ from benchapp.models import (
     Run,
     Series,
 )
-from benchapp.pipeline.detection.histories import WINDOW
-from benchapp.pipeline.exclusions import exclude_run, include_run
-from benchapp.pipeline.judge import has_judging_due, judge_due, judge_series
-from benchapp.pipeline.maintenance.planned_events import cancel_planned_event, schedule_planned_event
+from benchapp.series.write.exclusions import exclude_run, include_run
 from tests.factories import NOON, make_host, make_points, make_run, make_series
 from tests.pipeline.detection.judging import (
     WOBBLE,

@@ -6,15 +6,8 @@ from statistics import median
 
 import pytest
 
-from benchapp.analysis.detection.baselines import DRIFT_METHOD
-from benchapp.models import (
-    Change,
-    DetectionResult,
-    Incident,
-    Run,
-    Series,
-    read_slope,
-)
+from benchapp.detection.rules.baselines import DRIFT_METHOD
+from benchapp.models import Change, DetectionResult, Incident, Run, Series, read_slope
 from tests.factories import (
     NOON,
     make_change,

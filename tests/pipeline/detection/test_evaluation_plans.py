@@ -9,6 +9,13 @@ import pytest
 from django.conf import settings
 from django.test import override_settings
 
+from benchapp import judge
+from benchapp.detection.write import histories
+from benchapp.detection.write.drift import judge_drift
+from benchapp.detection.write.histories import StoredHistory
+from benchapp.detection.write.series import MetricHistory, SeriesOutcome, judge_series_metric
+from benchapp.incidents.write.planned_events import schedule_planned_event
+from benchapp.judge import judge_due, judge_series
 from benchapp.models import (
     Change,
     DetectionPolicy,
@@ -21,14 +28,7 @@ from benchapp.models import (
     Run,
     Series,
 )
-from benchapp.pipeline import judge
-from benchapp.pipeline.detection import histories
-from benchapp.pipeline.detection.drift import judge_drift
-from benchapp.pipeline.detection.histories import StoredHistory
-from benchapp.pipeline.detection.series import MetricHistory, SeriesOutcome, judge_series_metric
-from benchapp.pipeline.exclusions import exclude_run
-from benchapp.pipeline.judge import judge_due, judge_series
-from benchapp.pipeline.maintenance.planned_events import schedule_planned_event
+from benchapp.series.write.exclusions import exclude_run
 from tests.factories import NOON, make_host, make_run
 from tests.pipeline.detection.judging import add_runs, make_cells, make_level, note_measurements
 
@@ -334,7 +334,7 @@ def test_repetitions_of_the_newest_run_are_merged() -> None:
 def test_history_longer_than_the_window_is_evaluated_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (histories, judge):
         monkeypatch.setattr(module, "EVALUATION_WINDOW", 115)
-    monkeypatch.setattr("benchapp.pipeline.detection.evaluation_plans.WINDOW", 100)
+    monkeypatch.setattr("benchapp.detection.write.evaluation_plans.WINDOW", 100)
     (series,) = make_cells(make_host(), [make_noise("even", 4)[:118]])
     judge_due()
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from django.db import connection
 
+from benchapp.intake.normalize.batch import normalize_batch
+from benchapp.intake.normalize.reparse import renormalize, select_submissions
+from benchapp.judge import detect_and_notify
 from benchapp.models import Change, Incident, IncidentEvent, Measurement, Notice, Series
-from benchapp.pipeline.judge import detect_and_notify
-from benchapp.pipeline.normalize.batch import normalize_batch
-from benchapp.pipeline.normalize.reparse import renormalize, select_submissions
 from tests.envelopes import read_fio
 from tests.factories import make_host
 from tests.notices import make_subscription
@@ -80,10 +80,10 @@ def count_all() -> dict[str, int]:
 @pytest.mark.parametrize(
     ("module", "step"),
     [
-        ("benchapp.pipeline.judge", "read_histories"),
-        ("benchapp.pipeline.judge", "insert_changes"),
-        ("benchapp.pipeline.judge", "group_changes"),
-        ("benchapp.pipeline.judge", "enqueue"),
+        ("benchapp.judge", "read_histories"),
+        ("benchapp.judge", "insert_changes"),
+        ("benchapp.judge", "group_changes"),
+        ("benchapp.judge", "enqueue"),
     ],
 )
 def test_killed_worker_leaves_nothing_and_the_next_one_finds_all(module: str, step: str) -> None:
@@ -110,7 +110,7 @@ def test_killed_worker_reverts_no_earlier_change() -> None:
     Measurement.objects.order_by("-started_at")[0:1].get().delete()
     Series.objects.update(judging_is_due=True)
 
-    kill_judge_at("benchapp.pipeline.judge", "judge_due")
+    kill_judge_at("benchapp.judge", "judge_due")
 
     assert count_all() == whole | {"due": 3}
     detect_and_notify()

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchapp.detection.write import histories
+from benchapp.judge import judge_due, judge_series
 from benchapp.models import (
     METRIC_FIELDS,
     Change,
@@ -19,8 +21,6 @@ from benchapp.models import (
     PlannedEventKind,
     Series,
 )
-from benchapp.pipeline.detection import histories
-from benchapp.pipeline.judge import judge_due, judge_series
 from tests.factories import NOON, make_host, make_measurement, make_points, make_run, make_series
 from tests.pipeline.detection.judging import add_runs, make_cells, make_level
 

@@ -10,11 +10,11 @@ from django.db import transaction
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from benchapp.intake.normalize.batch import normalize_batch
+from benchapp.intake.normalize.reparse import renormalize
+from benchapp.intake.posts.submissions import pack
 from benchapp.models import Run, Series, Submission
-from benchapp.pipeline.exclusions import exclude_run, include_run
-from benchapp.pipeline.intake.submissions import pack
-from benchapp.pipeline.normalize.batch import normalize_batch
-from benchapp.pipeline.normalize.reparse import renormalize
+from benchapp.series.write.exclusions import exclude_run, include_run
 from tests.envelopes import make_envelope, read_fio
 from tests.factories import NOON, calculate_levels, make_points, make_run
 from tests.pipeline.detection.test_levels import compute_from_scratch, read_all

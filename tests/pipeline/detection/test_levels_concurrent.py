@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 from django.db import connection, transaction
 
+from benchapp.judge import has_judging_due, judge_due
 from benchapp.models import Level, Measurement, Run, Series
-from benchapp.pipeline.exclusions import exclude_run
-from benchapp.pipeline.judge import has_judging_due, judge_due
+from benchapp.series.write.exclusions import exclude_run
 from tests.factories import make_series
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -9,11 +9,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from psycopg import Cursor
 
-from benchapp.metrics import SMALLEST_CHANGES
-from benchapp.models import Measurement, Series
-from benchapp.pipeline.detection import pooled_members
-from benchapp.pipeline.detection.histories import read_histories
-from benchapp.pipeline.detection.pooled_members import (
+from benchapp.catalog.metrics import SMALLEST_CHANGES
+from benchapp.detection.write import pooled_members
+from benchapp.detection.write.histories import read_histories
+from benchapp.detection.write.pooled_members import (
     PooledMember,
     ReadFrom,
     choose_read_from,
@@ -21,6 +20,7 @@ from benchapp.pipeline.detection.pooled_members import (
     read_member_histories,
     read_members,
 )
+from benchapp.models import Measurement, Series
 from tests.factories import (
     NOON,
     add_measurements,

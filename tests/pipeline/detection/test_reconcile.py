@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchapp.analysis.changepoints.level_shift import ShiftLevel
+from benchapp.detection.changepoints.level_shift import ShiftLevel
+from benchapp.detection.write.metric import DetectedChange, judge_metric
+from benchapp.detection.write.reconcile import StoredChange, find_retained, list_ended, reconcile
 from benchapp.models import ChangeState
-from benchapp.pipeline.detection.metric import DetectedChange, judge_metric
-from benchapp.pipeline.detection.reconcile import StoredChange, find_retained, list_ended, reconcile
 
 SUSPECTED, PROVISIONAL = ChangeState.SUSPECTED, ChangeState.PROVISIONAL
 CONFIRMED, WITHDRAWN = ChangeState.CONFIRMED, ChangeState.WITHDRAWN

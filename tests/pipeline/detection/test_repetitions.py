@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
+from benchapp.detection.write.dry_run import report_detection
 from benchapp.models import Change, DetectionResult, Level, Measurement, Series
-from benchapp.pipeline.detection.dry_run import report_detection
 from tests.factories import NOON, make_host, make_run, make_series, note_measurements
 from tests.pipeline.detection.judging import judge_all
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from benchapp.analysis.changepoints.level_shift import ShiftLevel
+from benchapp.detection.changepoints.level_shift import ShiftLevel
+from benchapp.detection.write.metric import DetectedChange
+from benchapp.detection.write.reconcile import StoredChange, find_retained
 from benchapp.models import ChangeState, Incident, IncidentEvent, IncidentState, Series, Verdict
-from benchapp.pipeline.detection.metric import DetectedChange
-from benchapp.pipeline.detection.reconcile import StoredChange, find_retained
 from tests.factories import make_host
 from tests.pipeline.detection.judging import (
     add_runs,

@@ -5,9 +5,9 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
+from benchapp.detection.write.dry_run import report_detection
+from benchapp.judge import judge_due
 from benchapp.models import Change, DetectionResult, Level
-from benchapp.pipeline.detection.dry_run import report_detection
-from benchapp.pipeline.judge import judge_due
 from tests.factories import NOON, make_host
 from tests.pipeline.detection.judging import make_cells
 

@@ -1,6 +1,6 @@
 """What detection finds in a seeded fleet stays the same: a faster calculation is not another one."""
 
-from benchapp.pipeline.detection.metric import judge_metric
+from benchapp.detection.write.metric import judge_metric
 from benchmarks.fleet_noise import make_values
 
 # Of each cell: changes, status, runs needed for a change of 5 %, first run of the level, two states, spread increase.

@@ -5,8 +5,8 @@ from datetime import datetime, timedelta
 import numpy as np
 import pytest
 
+from benchapp.judge import judge_due
 from benchapp.models import Change, DetectionResult
-from benchapp.pipeline.judge import judge_due
 from tests.factories import NOON, make_host
 from tests.pipeline.detection.judging import add_runs, make_cells, make_level
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from benchapp.metrics import USUAL_SPREADS
+from benchapp.catalog.metrics import USUAL_SPREADS
+from benchapp.detection.write.rows import read_usual_spreads
+from benchapp.incidents.read.changes import list_changes_of_series
 from benchapp.models import Change, ChangeState, DetectionStatus, Incident, Series
-from benchapp.pipeline.detection.rows import read_usual_spreads
-from benchapp.queries.incidents.changes import list_changes_of_series
 from tests.factories import make_detection_result, make_host, make_series, make_workload
 from tests.pipeline.detection.judging import add_runs, judge_all, make_cells, make_level
 

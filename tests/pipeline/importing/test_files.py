@@ -13,17 +13,17 @@ from django.conf import LazySettings
 from django.core.management import CommandError, call_command
 from django.db import DataError
 
+from benchapp.intake.importing import checking
+from benchapp.intake.importing import files as importing
+from benchapp.intake.importing.checking import ImportOptions
+from benchapp.intake.importing.discovery import UnreadableFile, find_folders, read_file
+from benchapp.intake.importing.files import ImportSummary, import_files
+from benchapp.intake.importing.log_pairing import is_log, pair_logs
+from benchapp.intake.normalize import batch, plan
+from benchapp.intake.posts.query_parameters import read_parameters
+from benchapp.intake.posts.submissions import unpack
 from benchapp.management.progress import Progress, describe, draw_bar
 from benchapp.models import Host, Kind, Run, State, Submission
-from benchapp.pipeline.importing import checking
-from benchapp.pipeline.importing import files as importing
-from benchapp.pipeline.importing.checking import ImportOptions
-from benchapp.pipeline.importing.discovery import UnreadableFile, find_folders, read_file
-from benchapp.pipeline.importing.files import ImportSummary, import_files
-from benchapp.pipeline.importing.log_pairing import is_log, pair_logs
-from benchapp.pipeline.intake.query_parameters import read_parameters
-from benchapp.pipeline.intake.submissions import unpack
-from benchapp.pipeline.normalize import batch, plan
 from tests.corpus import PUBLIC
 from tests.envelopes import read_fio
 from tests.factories import make_host

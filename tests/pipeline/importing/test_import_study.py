@@ -8,7 +8,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from benchapp.models import Host, Kind, Level, Measurement, Run, Submission
-from benchapp.pipeline.exclusions import include_run
+from benchapp.series.write.exclusions import include_run
 
 pytestmark = pytest.mark.django_db
 
@@ -142,7 +142,7 @@ def test_import_that_died_before_it_corrected_corrects_when_it_is_run_again(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("benchapp.pipeline.importing.published.replace_corrected", die)
+        patch.setattr("benchapp.intake.importing.published.replace_corrected", die)
         import_study(file)
     assert list_counted() == [16000.0, 17000.0, 19408.0]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchapp.pipeline.importing.published_csv import BadTable, read_table
+from benchapp.intake.importing.published_csv import BadTable, read_table
 
 DAY = {"started_at": "2013-04-01"}
 

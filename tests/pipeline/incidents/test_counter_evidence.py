@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from benchapp.models import Host, Incident, IncidentEvent, Measurement, Run
-from benchapp.pipeline.notifications.channels.message import render_text
-from benchapp.pipeline.notifications.incident_message import make_incident_message
+from benchapp.notices.channels.message import render_text
+from benchapp.notices.write.incident_message import make_incident_message
 from tests.factories import NOON, make_environment, make_host, make_run, note_measurements
 from tests.pipeline.detection.judging import judge_all, make_cells, make_level
 

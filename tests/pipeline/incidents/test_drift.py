@@ -4,7 +4,14 @@ from datetime import timedelta
 
 import pytest
 
-from benchapp.analysis.detection.baselines import DRIFT_METHOD
+from benchapp.detection.rules.baselines import DRIFT_METHOD
+from benchapp.incidents.actions import triage
+from benchapp.incidents.actions.accepted_levels import accept_level
+from benchapp.incidents.actions.undo import undo
+from benchapp.incidents.write.drift import absorb_steps, assign_drifts
+from benchapp.incidents.write.events import Events
+from benchapp.incidents.write.planned_events import schedule_planned_event
+from benchapp.judge import Judged
 from benchapp.models import (
     Change,
     ChangeState,
@@ -15,14 +22,7 @@ from benchapp.models import (
     PlannedEventKind,
     Series,
 )
-from benchapp.pipeline.incidents import triage
-from benchapp.pipeline.incidents.accepted_levels import accept_level
-from benchapp.pipeline.incidents.drift import absorb_steps, assign_drifts
-from benchapp.pipeline.incidents.events import Events
-from benchapp.pipeline.incidents.undo import undo
-from benchapp.pipeline.judge import Judged
-from benchapp.pipeline.maintenance.planned_events import schedule_planned_event
-from benchapp.pipeline.notifications.incident_message import make_incident_message
+from benchapp.notices.write.incident_message import make_incident_message
 from tests.factories import (
     NOON,
     make_change,

@@ -8,6 +8,9 @@ from django.db import connection
 from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 
+from benchapp.incidents.actions.triage import reopen
+from benchapp.incidents.actions.undo import undo
+from benchapp.incidents.write.planned_events import cancel_planned_event, schedule_planned_event
 from benchapp.models import (
     Change,
     Incident,
@@ -19,9 +22,6 @@ from benchapp.models import (
     Severity,
     Verdict,
 )
-from benchapp.pipeline.incidents.triage import reopen
-from benchapp.pipeline.incidents.undo import undo
-from benchapp.pipeline.maintenance.planned_events import cancel_planned_event, schedule_planned_event
 from tests.factories import NOON, make_host, make_run
 from tests.pipeline.detection.judging import (
     WOBBLE,

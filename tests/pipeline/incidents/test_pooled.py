@@ -10,7 +10,14 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from benchapp.analysis.detection.pooled_levels import POOLED_METHOD
+from benchapp.detection.rules.pooled_levels import POOLED_METHOD
+from benchapp.detection.write import pooled
+from benchapp.detection.write.pooled import judge_pooled
+from benchapp.detection.write.pooled_members import MemberHistories, read_member_histories
+from benchapp.detection.write.pooled_rows import read_stored_rows
+from benchapp.incidents.write import recovery
+from benchapp.incidents.write.planned_events import schedule_planned_event
+from benchapp.judge import judge_series
 from benchapp.models import (
     Change,
     DetectionPolicy,
@@ -23,15 +30,8 @@ from benchapp.models import (
     PooledEvaluation,
     Series,
 )
-from benchapp.pipeline.detection import pooled
-from benchapp.pipeline.detection.pooled import judge_pooled
-from benchapp.pipeline.detection.pooled_members import MemberHistories, read_member_histories
-from benchapp.pipeline.detection.pooled_rows import read_stored_rows
-from benchapp.pipeline.incidents import recovery
-from benchapp.pipeline.judge import judge_series
-from benchapp.pipeline.maintenance.planned_events import schedule_planned_event
-from benchapp.pipeline.notifications.incident_message import make_incident_message
-from benchapp.pipeline.policies.policies import cancel_detection_policy, create_detection_policy
+from benchapp.notices.write.incident_message import make_incident_message
+from benchapp.policies.write.policies import cancel_detection_policy, create_detection_policy
 from tests.factories import NOON, make_change, make_host, make_series
 from tests.pipeline.detection.judging import add_common_run, add_runs, get_incident, judge_all, make_cells
 from tests.shared_rows import shared_rows

@@ -5,9 +5,9 @@ from datetime import timedelta
 
 import pytest
 
-from benchapp.analysis.detection.pooled_levels import POOLED_METHOD
+from benchapp.detection.rules.pooled_levels import POOLED_METHOD
+from benchapp.incidents.write.recovery import _is_back
 from benchapp.models import Change, NewestValues
-from benchapp.pipeline.incidents.recovery import _is_back
 from tests.factories import NOON
 
 LATER = NOON + timedelta(days=3)

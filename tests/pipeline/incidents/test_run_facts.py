@@ -2,8 +2,8 @@
 
 import pytest
 
+from benchapp.incidents.write.run_facts import compare_facts, read_facts_of, with_facts
 from benchapp.models import Run
-from benchapp.pipeline.incidents.run_facts import compare_facts, read_facts_of, with_facts
 from tests.factories import make_environment, make_run
 
 pytestmark = pytest.mark.django_db

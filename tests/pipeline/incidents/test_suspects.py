@@ -7,8 +7,8 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from benchapp.incidents.write.suspects import find_suspects
 from benchapp.models import Change, Incident, Run
-from benchapp.pipeline.incidents.suspects import find_suspects
 from tests.factories import NOON, make_environment, make_host, make_runs
 from tests.pipeline.detection.judging import get_incident, judge_all, make_cells, make_level
 

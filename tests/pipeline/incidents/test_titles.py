@@ -5,13 +5,13 @@ from datetime import timedelta
 
 import pytest
 
-from benchapp.analysis.incidents.typical_change import MetricSize
 from benchapp.charts.images.history import describe_change_mark
-from benchapp.pipeline.incidents.common_factors import Breadth
-from benchapp.pipeline.incidents.refresh import find_start, write_title
-from benchapp.pipeline.notifications.incident_message import format_metric_size
-from benchapp.queries.incidents.changes import list_changes_of
-from benchapp.web.incidents.tables import make_size
+from benchapp.incidents.pages.tables import make_size
+from benchapp.incidents.read.changes import list_changes_of
+from benchapp.incidents.rules.typical_change import MetricSize
+from benchapp.incidents.write.common_factors import Breadth
+from benchapp.incidents.write.refresh import find_start, write_title
+from benchapp.notices.write.incident_message import format_metric_size
 from tests.factories import NOON, make_change, make_series
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)

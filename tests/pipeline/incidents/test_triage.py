@@ -6,19 +6,11 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from benchapp.models import (
-    Change,
-    DetectionResult,
-    Incident,
-    IncidentEvent,
-    IncidentState,
-    Role,
-    Verdict,
-)
-from benchapp.pipeline.incidents import triage
-from benchapp.pipeline.incidents.accepted_levels import accept_level, preview_accept
-from benchapp.pipeline.incidents.triage import BadTriage, NotPossible, UnknownIncident
-from benchapp.pipeline.incidents.undo import undo
+from benchapp.incidents.actions import triage
+from benchapp.incidents.actions.accepted_levels import accept_level, preview_accept
+from benchapp.incidents.actions.triage import BadTriage, NotPossible, UnknownIncident
+from benchapp.incidents.actions.undo import undo
+from benchapp.models import Change, DetectionResult, Incident, IncidentEvent, IncidentState, Role, Verdict
 from tests.factories import NOON, make_host, make_user
 from tests.pipeline.detection.judging import add_runs, get_incident, judge_all, make_cells, make_level
 

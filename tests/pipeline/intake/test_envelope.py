@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from benchapp.pipeline.intake.envelope import BadEnvelope, describe_envelope, read_envelope
+from benchapp.intake.posts.envelope import BadEnvelope, describe_envelope, read_envelope
 from tests.envelopes import make_envelope, pack_envelope
 
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from benchapp.pipeline.intake import format_check as peek
-from benchapp.pipeline.intake.format_check import Fault, check_format, check_format_quickly
+from benchapp.intake.posts import format_check as peek
+from benchapp.intake.posts.format_check import Fault, check_format, check_format_quickly
 from tests.envelopes import pack_envelope, read_fio
 
 

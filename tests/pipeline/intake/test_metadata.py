@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchapp.pipeline.intake.metadata import (
+from benchapp.intake.posts.metadata import (
     BadLayout,
     read_count,
     read_environment,

@@ -6,17 +6,17 @@ from uuid import UUID
 
 import pytest
 
-from benchapp.models import Host, Kind, Measurement, Run, Series, State, Submission
-from benchapp.pipeline.intake.envelope import BadEnvelope
-from benchapp.pipeline.intake.published_document import read_reported
-from benchapp.pipeline.intake.submissions import (
+from benchapp.intake.normalize.batch import normalize_batch
+from benchapp.intake.normalize.reparse import renormalize
+from benchapp.intake.posts.envelope import BadEnvelope
+from benchapp.intake.posts.published_document import read_reported
+from benchapp.intake.posts.submissions import (
     AcceptOutcome,
     AcceptResult,
     IncomingSubmission,
     accept_submission,
 )
-from benchapp.pipeline.normalize.batch import normalize_batch
-from benchapp.pipeline.normalize.reparse import renormalize
+from benchapp.models import Host, Kind, Measurement, Run, Series, State, Submission
 from tests.reported import (
     ID,
     make_reported,

@@ -12,6 +12,18 @@ import pytest
 from django.db import IntegrityError, OperationalError, connection
 
 from benchapp.fio import PARSER_VERSION
+from benchapp.intake.normalize import batch as normalize
+from benchapp.intake.normalize import plan
+from benchapp.intake.normalize.batch import (
+    ATTEMPTS_MAXIMUM,
+    IMPORT_LOCK,
+    claim_fresh,
+    claim_retried,
+    has_waiting,
+    normalize_batch,
+)
+from benchapp.intake.normalize.reparse import renormalize, select_submissions
+from benchapp.intake.posts.submissions import IncomingSubmission, accept_submission
 from benchapp.models import (
     Environment,
     Host,
@@ -24,19 +36,7 @@ from benchapp.models import (
     Target,
     Workload,
 )
-from benchapp.pipeline.intake.submissions import IncomingSubmission, accept_submission
-from benchapp.pipeline.normalize import batch as normalize
-from benchapp.pipeline.normalize import plan
-from benchapp.pipeline.normalize.batch import (
-    ATTEMPTS_MAXIMUM,
-    IMPORT_LOCK,
-    claim_fresh,
-    claim_retried,
-    has_waiting,
-    normalize_batch,
-)
-from benchapp.pipeline.normalize.reparse import renormalize, select_submissions
-from benchapp.pipeline.pools import set_pool
+from benchapp.storage.actions.pools import set_pool
 from tests.envelopes import make_envelope, read_fio
 from tests.factories import NOON, make_host
 from tests.visitors import sign_in

@@ -5,8 +5,8 @@ from importlib import import_module
 import pytest
 from django.db import connection
 
-from benchapp.analysis.validity.rules import ValidityInputs, judge_validity
 from benchapp.models import Measurement, Run, Series
+from benchapp.series.validity.rules import ValidityInputs, judge_validity
 from tests.factories import make_measurement, make_run, make_series
 
 migration = import_module("benchapp.migrations.0005_failed_runs_bear_their_badge")

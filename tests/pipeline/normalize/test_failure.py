@@ -9,11 +9,11 @@ import pytest
 from django.db import connection
 
 from benchapp.fio import read_output
+from benchapp.intake.normalize.batch import normalize_batch
+from benchapp.intake.normalize.failure import find_failure
+from benchapp.intake.posts.submissions import IncomingSubmission, accept_submission
+from benchapp.judge import judge_due
 from benchapp.models import Kind, Level, Measurement, Run, Series
-from benchapp.pipeline.intake.submissions import IncomingSubmission, accept_submission
-from benchapp.pipeline.judge import judge_due
-from benchapp.pipeline.normalize.batch import normalize_batch
-from benchapp.pipeline.normalize.failure import find_failure
 from tests.envelopes import pack_envelope, read_fio
 from tests.factories import make_host, make_measurement, make_run, make_series
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from benchapp.intake.normalize.batch import normalize_batch
+from benchapp.intake.normalize.reparse import renormalize
 from benchapp.models import Measurement
-from benchapp.pipeline.normalize.batch import normalize_batch
-from benchapp.pipeline.normalize.reparse import renormalize
 from tests.envelopes import read_fio
 from tests.pipeline.normalize.test_batch import submit
 

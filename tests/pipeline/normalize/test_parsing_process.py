@@ -8,8 +8,8 @@ from typing import NoReturn
 import pytest
 
 from benchapp.fio import UnreadableOutput, read_output
-from benchapp.pipeline.normalize import parsing_process
-from benchapp.pipeline.normalize.parsing_process import ParsingFailed, call_in_process
+from benchapp.intake.normalize import parsing_process
+from benchapp.intake.normalize.parsing_process import ParsingFailed, call_in_process
 
 
 def multiply(one: int, *, by: int) -> tuple[int, int]:

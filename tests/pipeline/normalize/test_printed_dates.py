@@ -4,9 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from benchapp.accounts.write.tokens import issue_token
+from benchapp.intake.normalize.batch import normalize_batch
 from benchapp.models import Run, Scope
-from benchapp.pipeline.access.tokens import issue_token
-from benchapp.pipeline.normalize.batch import normalize_batch
 from tests.api.ingest.test_posts import post
 from tests.envelopes import read_fio
 from tests.factories import make_host

@@ -7,10 +7,10 @@ from uuid import uuid4
 import pytest
 from django.db import connection
 
+from benchapp.accounts.write.tokens import issue_token
+from benchapp.intake.normalize.batch import normalize_batch
+from benchapp.intake.posts import metadata
 from benchapp.models import Run, Scope, Series, Target
-from benchapp.pipeline.access.tokens import issue_token
-from benchapp.pipeline.intake import metadata
-from benchapp.pipeline.normalize.batch import normalize_batch
 from tests.api.ingest.test_posts import post
 from tests.envelopes import make_envelope, pack_envelope
 from tests.factories import make_host

@@ -7,13 +7,13 @@ import msgspec
 import pytest
 from django.core.management import CommandError, call_command
 
-from benchapp.grammar import Filter
+from benchapp.catalog.grammar import Filter
+from benchapp.intake.normalize import plan
+from benchapp.intake.normalize.batch import normalize_batch
+from benchapp.intake.normalize.reparse import renormalize, select_submissions
+from benchapp.intake.posts.submissions import retry_rejected, retry_submission
 from benchapp.models import Host, Measurement, Run, Series, State, Submission, Trace
-from benchapp.pipeline.intake.submissions import retry_rejected, retry_submission
-from benchapp.pipeline.normalize import plan
-from benchapp.pipeline.normalize.batch import normalize_batch
-from benchapp.pipeline.normalize.reparse import renormalize, select_submissions
-from benchapp.queries.series.series import list_series
+from benchapp.series.read.series import list_series
 from tests.envelopes import read_fio
 from tests.factories import NOON
 from tests.pipeline.normalize.test_batch import submit
@@ -146,7 +146,7 @@ def test_different_values_with_equal_descriptions_are_distinguished() -> None:
 def test_series_that_loses_all_its_points_is_counted_and_leaves_the_lists(
     arguments: tuple[str, ...], would: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("benchapp.pipeline.normalize.reparse._BATCH_SIZE", 1)
+    monkeypatch.setattr("benchapp.intake.normalize.reparse._BATCH_SIZE", 1)
     submit()
     submit()
     normalize_batch()

@@ -9,12 +9,12 @@ from django.db import OperationalError
 
 from benchapp import tasks
 from benchapp.fio import PARSER_VERSION
+from benchapp.intake.normalize import plan
+from benchapp.intake.normalize import reparse as catch_up
+from benchapp.intake.normalize.batch import normalize_batch
+from benchapp.intake.normalize.reparse import count_outdated, reparse_outdated
 from benchapp.management.commands import drain
 from benchapp.models import Measurement, Run, State, Submission
-from benchapp.pipeline.normalize import plan
-from benchapp.pipeline.normalize import reparse as catch_up
-from benchapp.pipeline.normalize.batch import normalize_batch
-from benchapp.pipeline.normalize.reparse import count_outdated, reparse_outdated
 from tests.pipeline.normalize.test_batch import import_elsewhere, submit
 
 pytestmark = pytest.mark.django_db

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from benchapp.fio.report import Document
-from benchapp.pipeline.intake.metadata import read_environment, read_target
-from benchapp.pipeline.normalize.validity_inputs import RunContext, read_run_context
+from benchapp.intake.normalize.validity_inputs import RunContext, read_run_context
+from benchapp.intake.posts.metadata import read_environment, read_target
 
 
 def describe(*, environment: dict[str, Any], target: dict[str, Any] | None = None) -> RunContext:

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
+from benchapp.intake.normalize import plan
+from benchapp.intake.normalize.batch import normalize_batch
+from benchapp.intake.normalize.reparse import renormalize
+from benchapp.intake.normalize.series_environments import recalculate_environments
 from benchapp.models import Series, SeriesEnvironment, Submission
-from benchapp.pipeline.normalize import plan
-from benchapp.pipeline.normalize.batch import normalize_batch
-from benchapp.pipeline.normalize.reparse import renormalize
-from benchapp.pipeline.normalize.series_environments import recalculate_environments
 from tests.envelopes import read_fio
 from tests.pipeline.normalize.test_batch import submit
 

@@ -12,10 +12,10 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
+from benchapp.intake.normalize import batch, plan
+from benchapp.intake.normalize.batch import claim_fresh, claim_retried, has_waiting, normalize_batch
+from benchapp.intake.normalize.time_limit import TookTooLong, limit_time
 from benchapp.models import State, Submission
-from benchapp.pipeline.normalize import batch, plan
-from benchapp.pipeline.normalize.batch import claim_fresh, claim_retried, has_waiting, normalize_batch
-from benchapp.pipeline.normalize.time_limit import TookTooLong, limit_time
 from tests.factories import NOON, make_host
 from tests.pipeline.normalize.test_batch import submit
 

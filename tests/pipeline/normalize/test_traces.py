@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from benchapp.fio import read_output
+from benchapp.intake.normalize import traces
+from benchapp.intake.normalize import traces as log_budget
+from benchapp.intake.normalize.batch import normalize_batch
+from benchapp.intake.normalize.reparse import renormalize, select_submissions
+from benchapp.intake.normalize.traces import RunTraces, parse_traces
 from benchapp.models import Measurement, Run, Trace
-from benchapp.pipeline.normalize import traces
-from benchapp.pipeline.normalize import traces as log_budget
-from benchapp.pipeline.normalize.batch import normalize_batch
-from benchapp.pipeline.normalize.reparse import renormalize, select_submissions
-from benchapp.pipeline.normalize.traces import RunTraces, parse_traces
 from tests.envelopes import read_fio
 from tests.pipeline.normalize.test_batch import submit
 

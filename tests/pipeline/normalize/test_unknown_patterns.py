@@ -9,10 +9,10 @@ from django.db import connection
 from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 from django.test import Client
 
+from benchapp.accounts.write.tokens import issue_token
 from benchapp.fio.workload import spec
+from benchapp.intake.normalize.batch import normalize_batch
 from benchapp.models import Host, Role, Scope, Series, Workload
-from benchapp.pipeline.access.tokens import issue_token
-from benchapp.pipeline.normalize.batch import normalize_batch
 from tests.api.ingest.test_posts import post
 from tests.envelopes import read_fio
 from tests.factories import calculate_levels, make_host, make_series, make_workload

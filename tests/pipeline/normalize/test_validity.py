@@ -9,12 +9,12 @@ from uuid import UUID, uuid4
 import pytest
 from django.core.management import call_command
 
+from benchapp.intake.normalize.batch import normalize_batch
+from benchapp.intake.normalize.plan import plan_submission
+from benchapp.intake.normalize.sender_context import SubmissionSource
+from benchapp.intake.posts.submissions import pack, unpack
 from benchapp.models import Measurement, Run, Series, Submission
-from benchapp.pipeline.intake.submissions import pack, unpack
-from benchapp.pipeline.normalize.batch import normalize_batch
-from benchapp.pipeline.normalize.plan import plan_submission
-from benchapp.pipeline.normalize.sender_context import SubmissionSource
-from benchapp.queries.series.points import read_points, read_rolling, summarize_series
+from benchapp.series.read.points import read_points, read_rolling, summarize_series
 from tests.envelopes import make_envelope, read_fio
 from tests.pipeline.normalize.test_batch import submit
 

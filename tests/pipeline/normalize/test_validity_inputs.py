@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from benchapp.analysis.validity.inputs import Steadiness
 from benchapp.fio.merging.rollup import roll_up
 from benchapp.fio.notes import Notes
 from benchapp.fio.report import Direction, Document, Group, Job, Latency, SteadyState
 from benchapp.fio.workload.spec import read_workload
-from benchapp.pipeline.normalize.measurement import measurement_columns
-from benchapp.pipeline.normalize.validity_inputs import collect_validity_inputs, read_run_context
+from benchapp.intake.normalize.measurement import measurement_columns
+from benchapp.intake.normalize.validity_inputs import collect_validity_inputs, read_run_context
+from benchapp.series.validity.inputs import Steadiness
 
 GIB = 2**30
 LATENCY = Latency(1_000.0, 9e6, 2_500_000.0, 1e5, 768_000, percentiles=((50.0, 2.4e6), (99.99, 8e6)))

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from benchapp.pipeline.notifications.channels.posting import read_retry_after
-from benchapp.pipeline.notifications.delivery_times import Times, defer, due_at, leave_quiet_hours, retry_at
+from benchapp.notices.channels.posting import read_retry_after
+from benchapp.notices.write.delivery_times import Times, defer, due_at, leave_quiet_hours, retry_at
 
 AT_NIGHT = Times(quiet_from_hour=22, quiet_to_hour=7)
 AT_NOON = Times(quiet_from_hour=12, quiet_to_hour=13)

@@ -11,7 +11,8 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from benchapp.env import EmailServer
+from benchapp.accounts.write.throttle import LimitReached
+from benchapp.framework.env import EmailServer
 from benchapp.models import (
     WITHHELD,
     Channel,
@@ -22,8 +23,8 @@ from benchapp.models import (
     Subscription,
     User,
 )
-from benchapp.pipeline.access.throttle import LimitReached
-from benchapp.pipeline.notifications.email_confirmation import (
+from benchapp.notices.read.subscriptions import SubscriptionRow, read_subscription
+from benchapp.notices.write.email_confirmation import (
     MAILS_OF_PERSON_PER_DAY,
     MailRefused,
     allow_address,
@@ -32,8 +33,8 @@ from benchapp.pipeline.notifications.email_confirmation import (
     find_address,
     refuse_address,
 )
-from benchapp.pipeline.notifications.enqueue import enqueue, send_due
-from benchapp.pipeline.notifications.subscriptions import (
+from benchapp.notices.write.enqueue import enqueue, send_due
+from benchapp.notices.write.subscriptions import (
     TESTS_OF_ADDRESS_PER_HOUR,
     TESTS_OF_PERSON_PER_HOUR,
     BadSubscription,
@@ -42,7 +43,6 @@ from benchapp.pipeline.notifications.subscriptions import (
     create_subscription,
     request_test,
 )
-from benchapp.queries.subscriptions import SubscriptionRow, read_subscription
 from tests.factories import make_user
 from tests.mail_server import MailServer, serve_mail
 from tests.notices import make_event, make_incident, make_subscription

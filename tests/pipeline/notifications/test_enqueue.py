@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from benchapp.models import Channel, Incident, Notice, Role, Subscription, User
-from benchapp.pipeline.notifications.enqueue import enqueue
+from benchapp.notices.write.enqueue import enqueue
 from tests.factories import make_host, make_series, make_target, make_user
 from tests.notices import list_keys, make_change, make_event, make_incident, make_subscription
 

@@ -15,13 +15,11 @@ from django.conf import settings as configured
 from django.utils import timezone
 
 from benchapp.models import Channel, Notice, NoticeState
-from benchapp.pipeline.notifications.enqueue import enqueue, send_due
+from benchapp.notices.write.enqueue import enqueue, send_due
 from tests.hook_server import HookServer, serve_hook
 from tests.notices import make_event, make_incident, make_subscription
 
-SENDER = (
-    "import django; django.setup(); from benchapp.pipeline.notifications.enqueue import send_due; send_due()"
-)
+SENDER = "import django; django.setup(); from benchapp.notices.write.enqueue import send_due; send_due()"
 
 
 @pytest.fixture

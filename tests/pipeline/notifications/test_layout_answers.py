@@ -7,14 +7,14 @@ import pytest
 from django.utils import timezone
 
 from benchapp import tasks
-from benchapp.charts.texts.layout_answers import NotAnswerable, find_layout_answer
+from benchapp.layouts.texts.layout_answers import NotAnswerable, find_layout_answer
 from benchapp.models import Measurement, Notice, Price, StoredLayoutAnswer, Subscription
-from benchapp.pipeline.notifications.channels.email.html import render_html
-from benchapp.pipeline.notifications.channels.message import Message, render_text
-from benchapp.pipeline.notifications.channels.slack.transport import render_slack
-from benchapp.pipeline.notifications.channels.webhook.transport import render_event
-from benchapp.pipeline.notifications.layout_answers import EVALUATED_EVERY, notify_layout_answers
-from benchapp.pipeline.notifications.subscriptions import change_subscription, delete_subscription
+from benchapp.notices.channels.email.html import render_html
+from benchapp.notices.channels.message import Message, render_text
+from benchapp.notices.channels.slack.transport import render_slack
+from benchapp.notices.channels.webhook.transport import render_event
+from benchapp.notices.write.layout_answers import EVALUATED_EVERY, notify_layout_answers
+from benchapp.notices.write.subscriptions import change_subscription, delete_subscription
 from tests.factories import NOON, calculate_levels
 from tests.layouts import plant_layouts
 from tests.notices import make_event, make_incident, make_subscription
@@ -190,7 +190,7 @@ def test_paused_subscriptions_are_not_evaluated() -> None:
 
 
 def test_subscription_without_incidents_gets_none() -> None:
-    from benchapp.pipeline.notifications.enqueue import enqueue
+    from benchapp.notices.write.enqueue import enqueue
 
     ask()
 

@@ -7,23 +7,23 @@ from typing import Any
 
 import pytest
 
+from benchapp.catalog.thresholds import parse_threshold
 from benchapp.models import Change, Incident, IncidentEvent, Series, User
-from benchapp.pipeline.notifications.channels.email.html import render_html
-from benchapp.pipeline.notifications.channels.message import Message, make_test_message, render_text
-from benchapp.pipeline.notifications.channels.slack.transport import render_slack
-from benchapp.pipeline.notifications.channels.webhook.transport import render_event
-from benchapp.pipeline.notifications.host_message import (
+from benchapp.notices.channels.email.html import render_html
+from benchapp.notices.channels.message import Message, make_test_message, render_text
+from benchapp.notices.channels.slack.transport import render_slack
+from benchapp.notices.channels.webhook.transport import render_event
+from benchapp.notices.write.host_message import (
     HostSilence,
     make_return_message,
     make_silence_message,
 )
-from benchapp.pipeline.notifications.incident_message import make_incident_message, name_series_briefly
-from benchapp.pipeline.notifications.threshold_message import (
+from benchapp.notices.write.incident_message import make_incident_message, name_series_briefly
+from benchapp.notices.write.threshold_message import (
     ThresholdEvent,
     ViolatingSeries,
     make_threshold_message,
 )
-from benchapp.thresholds import parse_threshold
 from tests.factories import NOON
 
 BASE = "https://bench.example.org"

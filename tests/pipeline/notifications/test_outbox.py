@@ -11,11 +11,11 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from benchapp.env import EmailServer
+from benchapp.framework.env import EmailServer
 from benchapp.models import Channel, Incident, IncidentEvent, Notice, NoticeState, Subscription
-from benchapp.pipeline.notifications.channels.message import Message
-from benchapp.pipeline.notifications.enqueue import enqueue, put_test, send_due
-from benchapp.pipeline.notifications.outbox import (
+from benchapp.notices.channels.message import Message
+from benchapp.notices.write.enqueue import enqueue, put_test, send_due
+from benchapp.notices.write.outbox import (
     LEASE,
     Draft,
     claim_next,

@@ -7,9 +7,9 @@ import pytest
 from django.utils import timezone
 
 from benchapp.models import IncidentEvent, Notice, NoticeState, Subscription
-from benchapp.pipeline.notifications.enqueue import enqueue
-from benchapp.pipeline.notifications.outbox import forget_old_notices
-from benchapp.pipeline.notifications.silence_notices import notify_silent_hosts
+from benchapp.notices.write.enqueue import enqueue
+from benchapp.notices.write.outbox import forget_old_notices
+from benchapp.notices.write.silence_notices import notify_silent_hosts
 from benchapp.tasks import forget
 from tests.factories import NOON, make_host, make_run
 from tests.notices import make_event, make_incident, make_subscription

@@ -8,12 +8,12 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from benchapp.grammar import parse_filter
+from benchapp.catalog.grammar import parse_filter
 from benchapp.models import Host, Notice, NoticeState, PlannedEvent, PlannedEventKind, State, Submission
 from benchapp.models.host_filtering import matches_host
 from benchapp.models.last_runs import read_last_runs
-from benchapp.pipeline.hosts import retire_host
-from benchapp.pipeline.notifications.silence_notices import notify_silent_hosts
+from benchapp.notices.write.silence_notices import notify_silent_hosts
+from benchapp.storage.write.hosts import retire_host
 from tests.factories import NOON, make_host, make_run, make_runs, make_series, make_submission, make_target
 from tests.notices import make_subscription
 

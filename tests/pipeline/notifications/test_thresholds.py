@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
+from benchapp.judge import detect_and_notify, redetect
 from benchapp.models import Notice, Run, Series, Subscription, ThresholdViolation
-from benchapp.pipeline.exclusions import exclude_run
-from benchapp.pipeline.judge import detect_and_notify, redetect
-from benchapp.pipeline.notifications.channels.message import Message
-from benchapp.pipeline.notifications.outbox import lock_existing
-from benchapp.pipeline.notifications.subscriptions import (
+from benchapp.notices.channels.message import Message
+from benchapp.notices.write.outbox import lock_existing
+from benchapp.notices.write.subscriptions import (
     BadSubscription,
     change_subscription,
     create_subscription,
     delete_subscription,
 )
-from benchapp.pipeline.notifications.thresholds import notify_violations, preview_thresholds
+from benchapp.notices.write.thresholds import notify_violations, preview_thresholds
+from benchapp.series.write.exclusions import exclude_run
 from tests.factories import (
     NOON,
     add_measurements,
@@ -237,7 +237,7 @@ def test_violation_of_a_filter_that_is_changed_during_the_evaluation_is_left_to_
         )
         return lock_existing(ids)
 
-    monkeypatch.setattr("benchapp.pipeline.notifications.thresholds.lock_existing", change_and_lock)
+    monkeypatch.setattr("benchapp.notices.write.thresholds.lock_existing", change_and_lock)
     add_runs(series, 6, 6, 6, kernel="6.8.0")
 
     assert ThresholdViolation.objects.count() == 1
@@ -321,7 +321,7 @@ def test_threshold_that_is_changed_during_the_evaluation_begins_no_violation(
         change_subscription(subscription, {"address": subscription.address, **changes})
         return lock_existing(ids)
 
-    monkeypatch.setattr("benchapp.pipeline.notifications.thresholds.lock_existing", change_and_lock)
+    monkeypatch.setattr("benchapp.notices.write.thresholds.lock_existing", change_and_lock)
     add_runs(make_line(), 6, 6)
 
     assert not ThresholdViolation.objects.exists()
@@ -342,7 +342,7 @@ def test_threshold_that_another_request_removed_is_new() -> None:
 
 
 def test_threshold_of_too_many_violations_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchapp.pipeline.notifications.thresholds.VIOLATIONS_MAXIMUM", 2)
+    monkeypatch.setattr("benchapp.notices.write.thresholds.VIOLATIONS_MAXIMUM", 2)
     for name in ("db-01", "db-02"):
         add_series([9e6] * 3, metric=P99, host=make_host(name))
 

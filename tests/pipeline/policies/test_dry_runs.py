@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from benchapp.framework.write.bad_value import BadValue
 from benchapp.models import (
     Change,
     DetectionDryRun,
@@ -16,9 +17,8 @@ from benchapp.models import (
     PlannedEventKind,
     Series,
 )
-from benchapp.pipeline.bad_value import BadValue
-from benchapp.pipeline.policies import dry_runs
-from benchapp.pipeline.policies.dry_runs import (
+from benchapp.policies.write import dry_runs
+from benchapp.policies.write.dry_runs import (
     advance_dry_runs,
     forget_old_dry_runs,
     has_running_dry_runs,

@@ -4,19 +4,12 @@ from typing import Any
 
 import pytest
 
-from benchapp.models import (
-    Change,
-    DetectionPolicy,
-    DetectionPolicyLogEntry,
-    DetectionResult,
-    Run,
-    Series,
-)
+from benchapp.framework.write.bad_value import BadValue
+from benchapp.framework.write.list_entries import UnknownEntry
+from benchapp.models import Change, DetectionPolicy, DetectionPolicyLogEntry, DetectionResult, Run, Series
 from benchapp.models.policies.thresholds import read_thresholds
-from benchapp.pipeline.bad_value import BadValue
-from benchapp.pipeline.list_entries import UnknownEntry
-from benchapp.pipeline.policies import policies
-from benchapp.pipeline.policies.policies import (
+from benchapp.policies.write import policies
+from benchapp.policies.write.policies import (
     cancel_detection_policy,
     create_detection_policy,
     restore_detection_policy,

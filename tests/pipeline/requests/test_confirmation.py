@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from benchapp.analysis.detection.pooled_levels import POOLED_METHOD
+from benchapp.detection.rules.pooled_levels import POOLED_METHOD
 from benchapp.models import Change, ChangeState, ConfirmationPolicy, Host, Run, RunRequest, RunRequestState
-from benchapp.pipeline.requests.confirmation import (
+from benchapp.requests.read.run_requests import list_confirmation_pools
+from benchapp.requests.write.confirmation import (
     BadConfirmationPolicy,
     ConfirmationNeed,
     is_confirmation_due,
     request_confirmations,
     set_confirmation_policy,
 )
-from benchapp.queries.hosts.run_requests import list_confirmation_pools
 from tests.factories import (
     make_change,
     make_environment,

@@ -13,6 +13,7 @@ from django.utils import timezone
 from agent.profiles.profile import list_profiles
 from agent.profiles.shipped import PROFILES
 from agent.quantities import parse_size
+from benchapp.intake.normalize.batch import normalize_batch
 from benchapp.models import Host, RunRequest, RunRequestState, State, Submission
 from benchapp.models.requests.request_policy import (
     RunSpecification,
@@ -23,8 +24,8 @@ from benchapp.models.requests.request_policy import (
     parse_parameter,
     read_value,
 )
-from benchapp.pipeline.normalize.batch import normalize_batch
-from benchapp.pipeline.requests.polling import (
+from benchapp.requests.read.run_requests import RequestFilter, page_run_requests
+from benchapp.requests.write.polling import (
     STARTS_MAXIMUM,
     HostPoll,
     end_request,
@@ -34,7 +35,7 @@ from benchapp.pipeline.requests.polling import (
     release_request,
     start_request,
 )
-from benchapp.pipeline.requests.run_requests import (
+from benchapp.requests.write.run_requests import (
     RequestOrigin,
     RequestRefused,
     RequestSettled,
@@ -43,7 +44,6 @@ from benchapp.pipeline.requests.run_requests import (
     repeat_run,
     request_run,
 )
-from benchapp.queries.hosts.run_requests import RequestFilter, page_run_requests
 from tests.envelopes import pack_envelope
 from tests.factories import (
     make_environment,

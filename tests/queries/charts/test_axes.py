@@ -2,8 +2,8 @@
 
 import pytest
 
-from benchapp.grammar import Filter, write_filter
-from benchapp.queries.charts.axes import (
+from benchapp.catalog.grammar import Filter, write_filter
+from benchapp.charts.read.axes import (
     BadAxis,
     add_axis_value,
     find_axis,

@@ -4,13 +4,13 @@ from datetime import timedelta
 
 import pytest
 
+from benchapp.catalog.grammar import parse_filter
+from benchapp.charts.read import comparison as module
+from benchapp.charts.read import comparison_sides as sides_module
+from benchapp.charts.read.comparison import Side, compare_sides
 from benchapp.charts.texts.comparison import describe_result
-from benchapp.grammar import parse_filter
+from benchapp.judge import judge_due
 from benchapp.models import Level, PlannedEvent, PlannedEventKind, Series
-from benchapp.pipeline.judge import judge_due
-from benchapp.queries.charts import comparison as module
-from benchapp.queries.charts import comparison_sides as sides_module
-from benchapp.queries.charts.comparison import Side, compare_sides
 from tests.factories import (
     NOON,
     add_series,

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from benchapp.grammar import parse_filter
-from benchapp.queries.charts.history import choose_series, read_history
+from benchapp.catalog.grammar import parse_filter
+from benchapp.charts.read.history import choose_series, read_history
 from tests.factories import (
     NOON,
     calculate_levels,
@@ -125,7 +125,7 @@ def test_level_is_of_the_whole_history_whatever_the_span():
 
 
 def test_more_than_two_thousand_points_come_as_buckets(monkeypatch):
-    monkeypatch.setattr("benchapp.queries.charts.history.POINTS_MAXIMUM", 100)
+    monkeypatch.setattr("benchapp.charts.read.history.POINTS_MAXIMUM", 100)
     series = make_series()
     times = [NOON + timedelta(minutes=place) for place in range(500)]
     make_points(series, make_run(), times, iops=lambda index: 9999.0 if index == 250 else 10.0)
@@ -140,7 +140,7 @@ def test_more_than_two_thousand_points_come_as_buckets(monkeypatch):
 
 
 def test_of_very_many_runs_the_newest_of_each_line_are_read(monkeypatch):
-    monkeypatch.setattr("benchapp.queries.charts.history.RUNS_MAXIMUM", 6)
+    monkeypatch.setattr("benchapp.charts.read.history.RUNS_MAXIMUM", 6)
     long, short = make_series([1.0, 2.0, 3.0, 4.0, 5.0]), make_series([1.0, 2.0])
 
     history = read_history(choose(ids=[long.id, short.id]), metrics=["iops"])

@@ -5,14 +5,14 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from benchapp.catalog.grammar import parse_filter, write_filter
+from benchapp.charts.read import matrix as module
+from benchapp.charts.read.matrix import read_matrix
+from benchapp.charts.read.scaling_shapes import BadChart
 from benchapp.charts.texts.matrix import list_omitted
-from benchapp.grammar import parse_filter, write_filter
+from benchapp.judge import judge_series
 from benchapp.models import Change, Measurement, Series
-from benchapp.pipeline.judge import judge_series
-from benchapp.queries.charts import matrix as module
-from benchapp.queries.charts.matrix import read_matrix
-from benchapp.queries.charts.scaling_shapes import BadChart
-from benchapp.queries.series.level_range import LevelRange
+from benchapp.series.read.level_range import LevelRange
 from tests.factories import (
     calculate_levels,
     make_change,

@@ -7,17 +7,17 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from benchapp.catalog.grammar import parse_filter, write_filter
+from benchapp.catalog.metrics import CATALOG, show_rates_in
+from benchapp.charts.read import scaling_build, series_columns
+from benchapp.charts.read.scaling import BadChart, ScalingChart, ScalingRequest, read_scaling
+from benchapp.charts.read.scaling_findings import AtLimit, find_bends, find_findings, find_reach
 from benchapp.charts.texts.limits import describe_applicable_limits, name_limit
-from benchapp.grammar import parse_filter, write_filter
-from benchapp.metrics import CATALOG, show_rates_in
+from benchapp.framework.read.days import end_of_day
+from benchapp.judge import judge_due
 from benchapp.models import Series
-from benchapp.pipeline.judge import judge_due
-from benchapp.queries.charts import scaling_build, series_columns
-from benchapp.queries.charts.scaling import BadChart, ScalingChart, ScalingRequest, read_scaling
-from benchapp.queries.charts.scaling_findings import AtLimit, find_bends, find_findings, find_reach
-from benchapp.queries.days import end_of_day
-from benchapp.queries.series.level_range import LevelRange
-from benchapp.queries.series.levels import read_current_levels
+from benchapp.series.read.level_range import LevelRange
+from benchapp.series.read.levels import read_current_levels
 from tests.ebs import make_ebs_series, make_level
 from tests.factories import (
     NOON,
@@ -885,7 +885,7 @@ def test_what_cannot_be_drawn_is_refused_with_what_there_is(options, parameter, 
 
 
 def test_more_colors_than_can_be_told_apart_are_left_out_and_counted(monkeypatch):
-    monkeypatch.setattr("benchapp.queries.charts.scaling_build.COLORS_MAXIMUM", 2)
+    monkeypatch.setattr("benchapp.charts.read.scaling_build.COLORS_MAXIMUM", 2)
     for depth in (1, 2, 4):
         make_sweep({1: 1.0, 2: 2.0} if depth < 4 else {1: 4.0}, workload=make_workload(iodepth=depth))
 

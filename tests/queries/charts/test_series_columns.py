@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from benchapp.dimensions import DIMENSIONS
-from benchapp.grammar import Filter, parse_filter
+from benchapp.catalog.dimensions import DIMENSIONS
+from benchapp.catalog.grammar import Filter, parse_filter
+from benchapp.charts.read.series_columns import read_table
+from benchapp.charts.read.series_table import SeriesTable
 from benchapp.models import Series
-from benchapp.queries.charts.series_columns import read_table
-from benchapp.queries.charts.series_table import SeriesTable
 from tests.ebs import make_level
 from tests.factories import NOON, make_series, make_target, make_workload
 

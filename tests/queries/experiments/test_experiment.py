@@ -2,9 +2,9 @@
 
 import pytest
 
-from benchapp.grammar import parse_filter
-from benchapp.queries.experiments import experiment as module
-from benchapp.queries.experiments.experiment import BadExperiment, Experiment, read_experiment
+from benchapp.catalog.grammar import parse_filter
+from benchapp.layouts.read.experiments import experiment as module
+from benchapp.layouts.read.experiments.experiment import BadExperiment, Experiment, read_experiment
 from tests.factories import NOON, add_series, make_host
 from tests.queries.experiments.experiments import make_experiment
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
+from benchapp.incidents.read import affected_matrix as incident_cells
+from benchapp.incidents.read.affected_matrix import AffectedMatrix, read_affected_matrix
+from benchapp.incidents.read.incidents import read_incident
 from benchapp.models import Host, Incident, Series
-from benchapp.queries.incidents import affected_matrix as incident_cells
-from benchapp.queries.incidents.affected_matrix import AffectedMatrix, read_affected_matrix
-from benchapp.queries.incidents.incidents import read_incident
 from tests.factories import (
     NOON,
     make_change,

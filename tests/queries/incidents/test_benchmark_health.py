@@ -2,10 +2,10 @@ from datetime import timedelta
 
 import pytest
 
-from benchapp.analysis.incidents.benchmark_health import RUNS_WITHOUT_CHANGE
-from benchapp.grammar import parse_filter
+from benchapp.catalog.grammar import parse_filter
+from benchapp.incidents.read.benchmark_health import read_benchmark_health
+from benchapp.incidents.rules.benchmark_health import RUNS_WITHOUT_CHANGE
 from benchapp.models import DetectionStatus, IncidentState, Verdict
-from benchapp.queries.incidents.benchmark_health import read_benchmark_health
 from tests.factories import (
     NOON,
     make_change,

@@ -5,10 +5,9 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from benchapp.grammar import Filter, parse_filter
-from benchapp.models import Change, DetectionStatus, IncidentState, Measurement, Role, Severity
-from benchapp.pipeline.incidents import triage
-from benchapp.queries.incidents.changes import (
+from benchapp.catalog.grammar import Filter, parse_filter
+from benchapp.incidents.actions import triage
+from benchapp.incidents.read.changes import (
     ChangeFilter,
     list_changes,
     list_changes_of,
@@ -16,12 +15,12 @@ from benchapp.queries.incidents.changes import (
     make_change_row,
     read_sides,
 )
-from benchapp.queries.incidents.detection_status import (
+from benchapp.incidents.read.detection_status import (
     count_detection_status,
     list_detection_status,
     list_detection_statuses,
 )
-from benchapp.queries.incidents.incidents import (
+from benchapp.incidents.read.incidents import (
     count_new,
     count_tabs,
     list_incidents,
@@ -30,7 +29,8 @@ from benchapp.queries.incidents.incidents import (
     read_incident,
     read_last_action,
 )
-from benchapp.queries.incidents.shapes import IncidentFilter, Tab
+from benchapp.incidents.read.shapes import IncidentFilter, Tab
+from benchapp.models import Change, DetectionStatus, IncidentState, Measurement, Role, Severity
 from tests.factories import (
     NOON,
     make_change,

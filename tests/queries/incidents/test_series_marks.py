@@ -2,11 +2,11 @@
 
 import pytest
 
+from benchapp.framework.pages.series_marks import show_mark
+from benchapp.incidents.actions.accepted_levels import accept_level
+from benchapp.incidents.read.series_marks import read_scope_marks, read_series_marks
+from benchapp.judge import judge_due
 from benchapp.models import Change, Incident, IncidentState, Series, Verdict
-from benchapp.pipeline.incidents.accepted_levels import accept_level
-from benchapp.pipeline.judge import judge_due
-from benchapp.queries.incidents.series_marks import read_scope_marks, read_series_marks
-from benchapp.web.site.series_marks import show_mark
 from tests.factories import make_host, make_planned_event
 from tests.pipeline.detection.judging import add_runs, make_cells, make_level
 

@@ -16,19 +16,19 @@ from agent.measuring.jobfile import plan_jobfile
 from agent.profiles.parameters import read_latency
 from agent.profiles.profile import list_names, load_profile, make_plan
 from agent.running.run_command import read_pairs
-from benchapp.grammar import Filter
-from benchapp.models import Host, Measurement, Run, Series
-from benchapp.queries.layouts import run_commands
-from benchapp.queries.layouts.next_runs import NextRuns, plan_next_runs
-from benchapp.queries.layouts.question import LayoutQuestion
-from benchapp.queries.layouts.ranking import rank_layouts
-from benchapp.queries.layouts.run_commands import (
+from benchapp.catalog.grammar import Filter
+from benchapp.layouts.read import run_commands
+from benchapp.layouts.read.next_runs import NextRuns, plan_next_runs
+from benchapp.layouts.read.question import LayoutQuestion
+from benchapp.layouts.read.ranking import rank_layouts
+from benchapp.layouts.read.run_commands import (
     SHIPPED_PROFILES,
     RunCommand,
     WantedRuns,
     make_run_commands,
     write_job_file,
 )
+from benchapp.models import Host, Measurement, Run, Series
 from tests.factories import (
     calculate_levels,
     make_environment,

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from django.test import TestCase
 
-from benchapp.charts.texts.layouts import describe_price
-from benchapp.grammar import Filter, parse_filter
+from benchapp.catalog.grammar import Filter, parse_filter
+from benchapp.charts.read.scaling import read_scaling
+from benchapp.charts.read.scaling_shapes import ScalingRequest
+from benchapp.layouts.read.question import LayoutQuestion
+from benchapp.layouts.read.ranking import LayoutRanking, rank_layouts
+from benchapp.layouts.texts.layouts import describe_price
 from benchapp.models import Host, Price, Series
-from benchapp.queries.charts.scaling import read_scaling
-from benchapp.queries.charts.scaling_shapes import ScalingRequest
-from benchapp.queries.layouts.question import LayoutQuestion
-from benchapp.queries.layouts.ranking import LayoutRanking, rank_layouts
 from tests.factories import (
     NOON,
     add_measurements,

@@ -4,9 +4,9 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
+from benchapp.framework.read.days import DayRange
 from benchapp.models import Change, ChangeState, State, Submission
-from benchapp.queries.days import DayRange
-from benchapp.queries.overview.activity import (
+from benchapp.overview.read.activity import (
     CHANGE_DAYS,
     INGEST_DAYS,
     read_change_weeks,

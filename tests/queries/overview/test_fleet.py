@@ -8,11 +8,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from benchapp.framework.read.days import DayRange
+from benchapp.judge import judge_due
 from benchapp.models import Level, Measurement, PlannedEvent, PlannedEventKind, Run, Series
-from benchapp.pipeline.judge import judge_due
-from benchapp.queries.days import DayRange
-from benchapp.queries.overview import fleet
-from benchapp.queries.overview.fleet import DAYS, PatternDays, read_fleet_days
+from benchapp.overview.read import fleet
+from benchapp.overview.read.fleet import DAYS, PatternDays, read_fleet_days
 from tests.factories import calculate_levels, make_host, make_series, make_workload
 from tests.pipeline.detection.judging import make_level
 

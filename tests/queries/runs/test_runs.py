@@ -2,10 +2,10 @@ from datetime import timedelta
 
 import pytest
 
-from benchapp.grammar import parse_filter
-from benchapp.queries.pagination import BadCursor
-from benchapp.queries.runs.runs import RunFilter, list_profiles, list_runs, read_run
-from benchapp.queries.runs.submissions import read_raw_body
+from benchapp.catalog.grammar import parse_filter
+from benchapp.framework.read.pagination import BadCursor
+from benchapp.intake.read.submissions import read_raw_body
+from benchapp.series.read.runs.runs import RunFilter, list_profiles, list_runs, read_run
 from tests.factories import (
     NOON,
     make_environment,

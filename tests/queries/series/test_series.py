@@ -2,9 +2,9 @@ from datetime import timedelta
 
 import pytest
 
-from benchapp.grammar import Filter, parse_filter
+from benchapp.catalog.grammar import Filter, parse_filter
 from benchapp.models import Series
-from benchapp.queries.series.series import list_series, read_series, read_series_version
+from benchapp.series.read.series import list_series, read_series, read_series_version
 from tests.factories import (
     NOON,
     make_host,

@@ -8,6 +8,18 @@ from django.core.exceptions import ValidationError
 from django.test import Client
 from django.urls import reverse
 
+from benchapp.accounts.write.accounts import (
+    InvitationRefused,
+    accept_invitation,
+    change_role,
+    create_invitation,
+    delete_account,
+    find_invitation,
+    set_active,
+)
+from benchapp.accounts.write.password_reset import create_reset_link, find_reset_user, reset_password
+from benchapp.incidents.actions.triage import BadTriage, assign, comment
+from benchapp.incidents.actions.undo import undo
 from benchapp.models import (
     ApiToken,
     AuditRecord,
@@ -22,19 +34,7 @@ from benchapp.models import (
     Subscription,
     User,
 )
-from benchapp.pipeline.access.accounts import (
-    InvitationRefused,
-    accept_invitation,
-    change_role,
-    create_invitation,
-    delete_account,
-    find_invitation,
-    set_active,
-)
-from benchapp.pipeline.access.password_reset import create_reset_link, find_reset_user, reset_password
-from benchapp.pipeline.incidents.triage import BadTriage, assign, comment
-from benchapp.pipeline.incidents.undo import undo
-from benchapp.pipeline.notifications.subscriptions import pause_subscription
+from benchapp.notices.write.subscriptions import pause_subscription
 from tests.factories import make_host, make_incident, make_token, make_user
 from tests.notices import make_subscription
 

@@ -14,15 +14,15 @@ import pytest
 import requests
 from django.test import Client
 
-from benchapp.models import AuditRecord, ExternalIdentity, Role, User
-from benchapp.pipeline.access.accounts import delete_account, set_active
-from benchapp.pipeline.access.oidc_accounts import (
+from benchapp.accounts.pages import oidc
+from benchapp.accounts.write.accounts import delete_account, set_active
+from benchapp.accounts.write.oidc_accounts import (
     OidcProvider,
     SignInRefused,
     choose_role,
     find_or_create_account,
 )
-from benchapp.web.accounts import oidc
+from benchapp.models import AuditRecord, ExternalIdentity, Role, User
 from tests.factories import make_user
 from tests.ports import find_free_port
 

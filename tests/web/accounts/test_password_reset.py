@@ -8,11 +8,11 @@ from django.test import Client
 from django.urls import reverse
 
 from benchapp import tasks
-from benchapp.env import EmailServer
+from benchapp.accounts.write.accounts import SIGN_IN_ATTEMPTS, set_active
+from benchapp.accounts.write.password_reset import REQUESTS_OF_LOGIN_PER_HOUR, sign_address
+from benchapp.framework.env import EmailServer
 from benchapp.models import AuditRecord, Role, User
-from benchapp.pipeline.access.accounts import SIGN_IN_ATTEMPTS, set_active
-from benchapp.pipeline.access.password_reset import REQUESTS_OF_LOGIN_PER_HOUR, sign_address
-from benchapp.pipeline.notifications.channels.email.smtp import NotificationEmail
+from benchapp.notices.channels.email.smtp import NotificationEmail
 from tests.factories import make_user
 
 PASSWORD = "correct horse battery"
@@ -30,9 +30,9 @@ def sent(db: None, settings: Any, monkeypatch: pytest.MonkeyPatch) -> list[Notif
         ("own_account", "queue_address_link", tasks.mail_address_link),
     ):
         monkeypatch.setattr(
-            f"benchapp.web.accounts.{module}.{name}", lambda *given, task=task: task(*given) or True
+            f"benchapp.accounts.pages.{module}.{name}", lambda *given, task=task: task(*given) or True
         )
-    place = "benchapp.pipeline.notifications.channels.email.transport"
+    place = "benchapp.notices.channels.email.transport"
     monkeypatch.setattr(f"{place}.send_email", lambda mail, mailbox: mails.append(mail))
     return mails
 

@@ -6,8 +6,8 @@ import pytest
 from django.test import Client, override_settings
 from django.urls import reverse
 
+from benchapp.framework.times import find_zone
 from benchapp.models import AuditRecord, Run, User
-from benchapp.times import find_zone
 from tests.factories import calculate_levels, make_host, make_series
 from tests.web.pages import Page
 

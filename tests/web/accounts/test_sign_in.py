@@ -9,8 +9,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from benchapp.accounts.write.accounts import SIGN_IN_ATTEMPTS, create_invitation, create_setup_link
 from benchapp.models import Invitation, Role, User
-from benchapp.pipeline.access.accounts import SIGN_IN_ATTEMPTS, create_invitation, create_setup_link
 from tests.web.pages import Page
 
 PASSWORD = "correct horse battery"
@@ -100,7 +100,7 @@ def test_cookie_of_another_name_or_a_forged_one_makes_no_browser_known() -> None
 def test_guesses_made_at_the_same_time_are_all_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     checked: list[str] = []
     monkeypatch.setattr(
-        "benchapp.web.accounts.sign_in.authenticate", lambda *_, password, **__: checked.append(password)
+        "benchapp.accounts.pages.sign_in.authenticate", lambda *_, password, **__: checked.append(password)
     )
     start = threading.Barrier(SIGN_IN_ATTEMPTS * 2)
 

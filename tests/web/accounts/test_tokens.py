@@ -5,8 +5,8 @@ import re
 from django.test import Client
 from django.urls import reverse
 
+from benchapp.accounts.write.tokens import read_token
 from benchapp.models import ApiToken, Scope
-from benchapp.pipeline.access.tokens import read_token
 from tests.factories import make_host, make_token
 
 TOKEN = re.compile(r"bench_[a-z0-9]{12}_[\w-]{51}")

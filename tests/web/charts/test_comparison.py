@@ -7,11 +7,11 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from benchapp.charts.pages.comparison import figure as comparison_figure
+from benchapp.charts.pages.comparison.table import make_chart, make_lines, write_markdown
+from benchapp.charts.read import comparison
+from benchapp.charts.read.comparison import Side, compare_sides
 from benchapp.models import Host
-from benchapp.queries.charts import comparison
-from benchapp.queries.charts.comparison import Side, compare_sides
-from benchapp.web.charts.comparison import figure as comparison_figure
-from benchapp.web.charts.comparison.table import make_chart, make_lines, write_markdown
 from tests.factories import NOON, add_series, make_host, make_target, make_workload
 from tests.shared_rows import shared_rows
 from tests.web.pages import Page

@@ -8,10 +8,10 @@ import pytest
 from django.http import QueryDict
 from django.test import Client
 
+from benchapp.charts.pages.history.figure import show_history
+from benchapp.charts.read import history
 from benchapp.models import Measurement, Series
-from benchapp.queries.charts import history
-from benchapp.queries.series import environment_levels
-from benchapp.web.charts.history.figure import show_history
+from benchapp.series.read import environment_levels
 from tests.factories import (
     NOON,
     calculate_levels,

@@ -8,10 +8,10 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from benchapp.grammar import parse_filter
+from benchapp.catalog.grammar import parse_filter
+from benchapp.charts.read.comparison import Side, compare_sides
 from benchapp.models import Series
-from benchapp.queries.charts.comparison import Side, compare_sides
-from benchapp.queries.overview.environment_changes import list_recent_changes
+from benchapp.overview.read.environment_changes import list_recent_changes
 from tests.factories import (
     add_measurements,
     calculate_levels,

@@ -9,12 +9,12 @@ from django.http import QueryDict
 from django.test import Client
 from django.urls import reverse
 
-from benchapp.grammar import BadFilter
+from benchapp.catalog.grammar import BadFilter
+from benchapp.charts.pages.history.figure import show_history
+from benchapp.charts.pages.history.latency import format_share
+from benchapp.charts.pages.history.request import read_history_request
+from benchapp.judge import judge_due
 from benchapp.models import Role
-from benchapp.pipeline.judge import judge_due
-from benchapp.web.charts.history.figure import show_history
-from benchapp.web.charts.history.latency import format_share
-from benchapp.web.charts.history.request import read_history_request
 from tests.factories import (
     NOON,
     add_series,
@@ -309,7 +309,7 @@ def test_picture_can_be_kept_as_a_study(address: str, query: str, client: Client
 def test_tables_of_fan_and_heat_map_hold_the_newest_runs_and_say_what_they_leave_out(
     viewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("benchapp.web.charts.history.latency.FAN_RUNS", 2)
+    monkeypatch.setattr("benchapp.charts.pages.history.latency.FAN_RUNS", 2)
     host = make_host()
     series = make_series(host=host)
     for hour in range(3):

@@ -7,13 +7,12 @@ from datetime import datetime, timedelta
 import pytest
 from django.test import Client
 
+from benchapp.catalog.metrics import CATALOG, format_value
+from benchapp.charts.read import matrix, scaling_build, series_grid
 from benchapp.charts.texts import level_range
-from benchapp.metrics import CATALOG, format_value
+from benchapp.judge import judge_due
 from benchapp.models import Measurement, Series
-from benchapp.pipeline.judge import judge_due
-from benchapp.queries import series_grid
-from benchapp.queries.charts import matrix, scaling_build
-from benchapp.queries.series.level_range import LevelRange, make_level_range, read_levels_in
+from benchapp.series.read.level_range import LevelRange, make_level_range, read_levels_in
 from tests.factories import NOON, calculate_levels, make_host, note_measurements
 from tests.pipeline.detection import judging
 from tests.shared_rows import shared_rows

@@ -8,10 +8,10 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from benchapp.framework.pages.sparkline import make_sparkline, make_step_line
+from benchapp.framework.pages.value_texts import format_age
+from benchapp.judge import judge_series
 from benchapp.models import Incident, Run, Series
-from benchapp.pipeline.judge import judge_series
-from benchapp.web.site.sparkline import make_sparkline, make_step_line
-from benchapp.web.site.value_texts import format_age
 from tests.factories import make_environment, make_host, make_series, make_target, make_workload
 from tests.pipeline.detection.judging import make_level
 from tests.web.pages import Page

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from django.template import Context, Template
 
-from benchapp.web.site.series_marks import ShownMark
+from benchapp.framework.pages.series_marks import ShownMark
 from tests.factories import NOON
 from tests.web.pages import Page
 

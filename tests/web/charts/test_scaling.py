@@ -11,11 +11,11 @@ from django.http import QueryDict
 from django.test import Client
 from django.urls import reverse
 
+from benchapp.charts.pages.scaling.figure import show_scaling
+from benchapp.charts.pages.scaling.request import apply_fixed
+from benchapp.charts.read import scaling_build
+from benchapp.judge import judge_due
 from benchapp.models import Series
-from benchapp.pipeline.judge import judge_due
-from benchapp.queries.charts import scaling_build
-from benchapp.web.charts.scaling.figure import show_scaling
-from benchapp.web.charts.scaling.request import apply_fixed
 from tests.ebs import make_ebs_series, make_level
 from tests.factories import (
     NOON,

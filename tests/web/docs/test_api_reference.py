@@ -9,9 +9,14 @@ import pytest
 from django.test import Client
 from jsonschema import Draft202012Validator
 
-from benchapp.api.framework.openapi import make_schema
-from benchapp.web.docs.api_reference import format_type, list_operations, make_curl_command, make_sample
-from benchapp.web.docs.library import read_reference_page
+from benchapp.framework.api.openapi import make_schema
+from benchapp.overview.pages.docs.api_reference import (
+    format_type,
+    list_operations,
+    make_curl_command,
+    make_sample,
+)
+from benchapp.overview.pages.docs.library import read_reference_page
 from tests.web.pages import Page
 
 

@@ -8,8 +8,8 @@ from django.conf import settings
 from django.test import Client
 from django.urls import reverse
 
-from benchapp.web.docs.library import DIRECTORY, list_files, list_groups, list_pages, read_page
-from benchapp.web.site.pages import PAGES
+from benchapp.framework.pages.pages import PAGES
+from benchapp.overview.pages.docs.library import DIRECTORY, list_files, list_groups, list_pages, read_page
 from tests.access_table import WEB
 from tests.web.pages import Page
 
@@ -44,7 +44,7 @@ pytestmark = pytest.mark.django_db
 
 def list_page_names() -> set[str]:
     """Return the names of the URLs of pages that GET shows; redirects have none."""
-    from benchapp.web.urls import urlpatterns
+    from benchapp.overview.pages.urls import urlpatterns
 
     shown = {route for route, rows in WEB.items() if any(row.method == "GET" for row in rows)}
     return {each.name for each in urlpatterns if each.name and str(each.pattern) in shown}

@@ -2,8 +2,13 @@
 
 import pytest
 
-from benchapp.web.docs.markdown_pages import make_anchor, render_page, render_sentence, resolve_link
-from benchapp.web.docs.pages import ENTRY_LEVEL, split_sections
+from benchapp.overview.pages.docs.markdown_pages import (
+    make_anchor,
+    render_page,
+    render_sentence,
+    resolve_link,
+)
+from benchapp.overview.pages.docs.pages import ENTRY_LEVEL, split_sections
 
 
 def test_html_and_dangerous_links_are_text() -> None:

@@ -6,9 +6,9 @@ import pytest
 from django.test import Client
 
 from agent.commands.cli import build_parser
-from benchapp.grammar import parse_filter
-from benchapp.queries.experiments.experiment import Experiment
-from benchapp.web.experiments.texts import write_commands
+from benchapp.catalog.grammar import parse_filter
+from benchapp.layouts.pages.experiments.texts import write_commands
+from benchapp.layouts.read.experiments.experiment import Experiment
 from tests.factories import NOON, add_series, make_host
 from tests.queries.experiments.experiments import make_experiment
 from tests.queries.experiments.test_experiment import VALUES

@@ -10,13 +10,13 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from benchapp.metrics import format_signed_percent, format_value
+from benchapp.catalog.metrics import format_signed_percent, format_value
+from benchapp.judge import judge_due
 from benchapp.models import Host, Incident, Level, Measurement, Series
-from benchapp.pipeline.judge import judge_due
-from benchapp.queries.hosts.environment import list_host_environment_changes
-from benchapp.queries.hosts.hosts import read_host
-from benchapp.queries.hosts.patterns import HostPattern, read_host_patterns
-from benchapp.queries.series.level_range import LevelRange, make_level_range
+from benchapp.series.read.level_range import LevelRange, make_level_range
+from benchapp.storage.read.environment import list_host_environment_changes
+from benchapp.storage.read.hosts import read_host
+from benchapp.storage.read.patterns import HostPattern, read_host_patterns
 from tests.factories import (
     NOON,
     add_series,

@@ -16,14 +16,14 @@ from django.test import Client
 from django.urls import resolve, reverse
 from django.utils import timezone
 
-from benchapp.agent_archive import read_agent_archive, read_agent_version
-from benchapp.api import urls as api_urls
+from benchapp.accounts.write.tokens import TokenRefused, read_token
+from benchapp.framework.pages.command_lines import list_agent_commands, list_update_commands
 from benchapp.models import ApiToken, Host, Scope
-from benchapp.pipeline.access.tokens import TokenRefused, read_token
-from benchapp.pipeline.hosts import RESERVED_NAMES
-from benchapp.web import urls as web_urls
-from benchapp.web.hosts.schedule_texts import format_run_interval
-from benchapp.web.site.command_lines import list_agent_commands, list_update_commands
+from benchapp.overview.api import urls as api_urls
+from benchapp.overview.pages import urls as web_urls
+from benchapp.storage.agent_archive import read_agent_archive, read_agent_version
+from benchapp.storage.pages.schedule_texts import format_run_interval
+from benchapp.storage.write.hosts import RESERVED_NAMES
 from tests.factories import (
     NOON,
     add_series,

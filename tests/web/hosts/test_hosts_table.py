@@ -9,9 +9,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from benchapp.metrics import format_signed_percent
+from benchapp.catalog.metrics import format_signed_percent
+from benchapp.judge import judge_due
 from benchapp.models import SAMPLE_HOST, Change, Host, Incident, Level, Series
-from benchapp.pipeline.judge import judge_due
 from tests.factories import add_series, make_change, make_environment, make_host, make_incident, make_run
 from tests.pipeline.detection.judging import make_cells, make_level
 from tests.shared_rows import shared_rows

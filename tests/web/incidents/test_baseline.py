@@ -7,9 +7,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from benchapp.analysis.detection.baselines import DRIFT_METHOD
+from benchapp.detection.rules.baselines import DRIFT_METHOD
+from benchapp.incidents.pages import baseline as baseline_page
 from benchapp.models import Channel, Incident, IncidentState, Notice, NoticeState, Role, Series, Subscription
-from benchapp.web.incidents import baseline as baseline_page
 from tests.factories import (
     NOON,
     make_change,

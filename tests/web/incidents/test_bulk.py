@@ -6,9 +6,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from benchapp.incidents.actions import triage
+from benchapp.incidents.pages import actions
 from benchapp.models import Incident, IncidentEvent, Role
-from benchapp.pipeline.incidents import triage
-from benchapp.web.incidents import actions
 from tests.factories import (
     NOON,
     make_change,

@@ -8,11 +8,11 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from benchapp.analysis.detection.pooled_levels import POOLED_METHOD
+from benchapp.detection.rules.pooled_levels import POOLED_METHOD
+from benchapp.incidents.actions import triage
+from benchapp.incidents.pages.texts import format_confidence
+from benchapp.judge import judge_due
 from benchapp.models import DetectionStatus, Incident, IncidentEvent, IncidentState, Role, Severity
-from benchapp.pipeline.incidents import triage
-from benchapp.pipeline.judge import judge_due
-from benchapp.web.incidents.texts import format_confidence
 from tests.factories import (
     NOON,
     make_change,

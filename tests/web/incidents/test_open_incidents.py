@@ -10,18 +10,18 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from benchapp.grammar import Filter
-from benchapp.models import Incident, Series
-from benchapp.pipeline.judge import judge_series
-from benchapp.queries.incidents.benchmark_health import read_benchmark_health
-from benchapp.queries.incidents.incidents import count_new
-from benchapp.queries.incidents.series_marks import (
+from benchapp.catalog.grammar import Filter
+from benchapp.incidents.read.benchmark_health import read_benchmark_health
+from benchapp.incidents.read.incidents import count_new
+from benchapp.incidents.read.series_marks import (
     count_open_regressions,
     read_scope_marks,
     read_series_marks,
 )
-from benchapp.queries.search import search_incidents
-from benchapp.queries.totals import count_totals
+from benchapp.judge import judge_series
+from benchapp.models import Incident, Series
+from benchapp.overview.read.search import search_incidents
+from benchapp.storage.read.totals import count_totals
 from tests.factories import make_change, make_host, make_incident, make_series
 from tests.pipeline.detection.judging import make_level
 from tests.web.pages import Page

@@ -9,12 +9,12 @@ from django.db.models import F
 from django.test import Client
 from django.utils import timezone
 
-from benchapp.charts.images.layouts import draw_layouts
+from benchapp.catalog.grammar import TERMS_MAXIMUM, Filter
 from benchapp.charts.images.options import ImageOptions
-from benchapp.grammar import TERMS_MAXIMUM, Filter
+from benchapp.layouts.image import draw_layouts
+from benchapp.layouts.read.question import LayoutQuestion
+from benchapp.layouts.read.ranking import rank_layouts
 from benchapp.models import Price, Run
-from benchapp.queries.layouts.question import LayoutQuestion
-from benchapp.queries.layouts.ranking import rank_layouts
 from tests.factories import (
     calculate_levels,
     make_change,

@@ -38,7 +38,7 @@ FORM = {
 def hints(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Collect the hints instead of asking a broker."""
     calls: list[str] = []
-    monkeypatch.setattr("benchapp.web.site.list_entries.wake_up", lambda: calls.append("judge"))
+    monkeypatch.setattr("benchapp.framework.pages.list_entries.wake_up", lambda: calls.append("judge"))
     return calls
 
 

@@ -10,9 +10,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from benchapp.fio.output import PARSER_VERSION
+from benchapp.intake.importing.sample import load_sample
+from benchapp.judge import judge_due, judge_series
 from benchapp.models import Host, Run, State, Submission, User
-from benchapp.pipeline.importing.sample import load_sample
-from benchapp.pipeline.judge import judge_due, judge_series
 from tests.factories import (
     calculate_levels,
     make_change,

@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from benchapp.queries.runs.dependence import DEPENDENCE_SERIES_MAXIMUM
+from benchapp.series.read.runs.dependence import DEPENDENCE_SERIES_MAXIMUM
 from tests.factories import make_series
 from tests.queries.runs.test_dependence import make_dependent_series
 from tests.web.pages import Page

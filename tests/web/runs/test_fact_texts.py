@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchapp.web.runs.fact_texts import list_facts
+from benchapp.series.pages.runs.fact_texts import list_facts
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from benchapp.intake.normalize.batch import normalize_batch
+from benchapp.intake.posts.submissions import IncomingSubmission, accept_submission
 from benchapp.models import Kind, Run
-from benchapp.pipeline.intake.submissions import IncomingSubmission, accept_submission
-from benchapp.pipeline.normalize.batch import normalize_batch
 from tests.factories import make_host
 from tests.web.pages import Page
 

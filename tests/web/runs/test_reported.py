@@ -6,9 +6,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from benchapp.intake.normalize.batch import normalize_batch
+from benchapp.intake.posts.submissions import IncomingSubmission, accept_submission
 from benchapp.models import Host, Kind, Measurement, Run, Submission
-from benchapp.pipeline.intake.submissions import IncomingSubmission, accept_submission
-from benchapp.pipeline.normalize.batch import normalize_batch
 from tests.reported import ID, pack_reported
 from tests.shared_rows import shared_rows
 from tests.web.pages import Page

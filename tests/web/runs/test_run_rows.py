@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 from django.template import Context, Template
 
-from benchapp.queries.runs.runs import MeasurementSummary, RunRow
-from benchapp.queries.shapes import TargetRow
-from benchapp.web.runs.tables import make_run_lines
+from benchapp.series.pages.runs.tables import make_run_lines
+from benchapp.series.read.runs.runs import MeasurementSummary, RunRow
+from benchapp.series.read.shapes import TargetRow
 from tests.factories import NOON
 from tests.web.pages import Page
 

@@ -9,9 +9,9 @@ from django.urls import reverse
 from django.utils import timezone
 
 from benchapp.models import AuditRecord, Role, SavedView, User
-from benchapp.pipeline.saved_views import RESTORABLE, VIEWS_MAXIMUM, BadView, restore_view, save_view
-from benchapp.pipeline.studies import read_panel
-from benchapp.queries.personal import saved_views as queries
+from benchapp.reports.read import saved_views as queries
+from benchapp.reports.write.saved_views import RESTORABLE, VIEWS_MAXIMUM, BadView, restore_view, save_view
+from benchapp.reports.write.studies import read_panel
 from tests.factories import make_measured_volumes, make_user
 from tests.shared_rows import shared_rows
 from tests.web.pages import Page

@@ -6,9 +6,9 @@ import pytest
 from django.test import Client, override_settings
 from django.urls import reverse
 
+from benchapp.framework.pages.pages import PAGES
 from benchapp.models import Role
-from benchapp.queries.search import RUNS_SEARCHED, rank_match
-from benchapp.web.site.pages import PAGES
+from benchapp.overview.read.search import RUNS_SEARCHED, rank_match
 from tests.access_table import EVERYBODY, WEB
 from tests.factories import make_host, make_incident, make_run, make_series, make_target
 from tests.web.pages import Page
@@ -136,7 +136,7 @@ def test_runs_beyond_the_newest_are_found_by_their_number_only(
     viewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert RUNS_SEARCHED >= 1000
-    monkeypatch.setattr("benchapp.queries.search.RUNS_SEARCHED", 1)
+    monkeypatch.setattr("benchapp.overview.read.search.RUNS_SEARCHED", 1)
     host = make_host("db-01")
     run = make_run(host, profile="weekly")
     make_run(host, profile="nightly")

@@ -7,8 +7,8 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from benchapp.judge import judge_due
 from benchapp.models import Change, Incident, Series
-from benchapp.pipeline.judge import judge_due
 from tests.factories import make_host, make_series
 from tests.pipeline.detection.judging import make_level
 from tests.web.pages import Page

@@ -8,12 +8,12 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from benchapp.catalog.metrics import CATALOG
 from benchapp.charts.texts.history import ShownLevel, describe_level
-from benchapp.metrics import CATALOG
+from benchapp.incidents.pages.detection_status_texts import describe_phases
 from benchapp.models import DetectionStatus, User
-from benchapp.pipeline.notifications.thresholds import store_present_violations
-from benchapp.queries.series.levels import LevelChange, LevelRow
-from benchapp.web.incidents.detection_status_texts import describe_phases
+from benchapp.notices.write.thresholds import store_present_violations
+from benchapp.series.read.levels import LevelChange, LevelRow
 from tests.factories import (
     NOON,
     add_series,
@@ -198,7 +198,7 @@ def test_failed_run_is_in_the_table_but_in_no_median(viewer: Client) -> None:
 
 
 def test_older_points_are_on_the_next_page(viewer: Client, monkeypatch) -> None:
-    monkeypatch.setattr("benchapp.web.series.views.POINTS_ON_A_PAGE", 2)
+    monkeypatch.setattr("benchapp.series.pages.views.POINTS_ON_A_PAGE", 2)
     series = add_series(VALUES)
 
     first = Page(viewer.get(reverse("series", args=[series.pk])))

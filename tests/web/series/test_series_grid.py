@@ -7,11 +7,11 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from benchapp.grammar import Filter
+from benchapp.catalog.grammar import Filter
+from benchapp.charts.read import series_grid
+from benchapp.charts.read.series_grid import read_series_grid
+from benchapp.framework.pages.sparkline import make_level_sparkline
 from benchapp.models import Series
-from benchapp.queries import series_grid
-from benchapp.queries.series_grid import read_series_grid
-from benchapp.web.site.sparkline import make_level_sparkline
 from tests.factories import (
     NOON,
     add_series,

@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import pytest
 from django.template import Context, Template
 
-from benchapp.web.series.series_list import ShownPart
-from benchapp.web.site.series_marks import ShownMark
-from benchapp.web.site.sparkline import LevelSparkline
+from benchapp.framework.pages.series_marks import ShownMark
+from benchapp.framework.pages.sparkline import LevelSparkline
+from benchapp.series.pages.series_list import ShownPart
 from tests.factories import NOON
 from tests.web.pages import Page
 

@@ -7,9 +7,9 @@ from django.test import Client, RequestFactory
 from django.urls import reverse
 from django.utils import timezone
 
-from benchapp.grammar import Filter, parse_filter
-from benchapp.metrics import format_value
-from benchapp.web.site.filter_bar import describe_filter, make_filter_bar
+from benchapp.catalog.grammar import Filter, parse_filter
+from benchapp.catalog.metrics import format_value
+from benchapp.framework.pages.filter_bar import describe_filter, make_filter_bar
 from tests.factories import make_host, make_series, make_target
 from tests.web.pages import Page
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchapp.web.site.number_columns import (
+from benchapp.framework.pages.number_columns import (
     Scale,
     choose_scale,
     find_reason,

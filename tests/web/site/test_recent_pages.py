@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from benchapp.web.urls import urlpatterns
+from benchapp.overview.pages.urls import urlpatterns
 
 RECENT = Path(__file__).parents[3] / "static" / "js" / "site" / "recent.js"
 

@@ -5,7 +5,7 @@ from ipaddress import ip_network
 import pytest
 from django.test import Client, RequestFactory
 
-from benchapp.web.site.security import CONTENT_SECURITY_POLICY, read_client_address
+from benchapp.framework.pages.security import CONTENT_SECURITY_POLICY, read_client_address
 from tests.factories import make_host
 
 

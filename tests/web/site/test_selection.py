@@ -7,8 +7,8 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from benchapp.framework.pages.selection import KINDS
 from benchapp.models import Measurement
-from benchapp.web.site.selection import KINDS
 from tests.factories import (
     NOON,
     add_series,
@@ -247,7 +247,7 @@ def test_selection_that_does_not_fit_is_an_error(
 def test_more_series_than_an_address_holds_are_cut_with_a_note(
     viewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("benchapp.web.site.selection.SERIES_IDS_MAXIMUM", 1)
+    monkeypatch.setattr("benchapp.framework.pages.selection.SERIES_IDS_MAXIMUM", 1)
     changes = [
         make_change(add_series([100.0] * 12 + [80.0] * 12), at=NOON + 12 * HOUR, after=after)
         for after in (850.0, 700.0)

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from benchapp.framework.pages.series_marks import show_mark, show_scope_mark
+from benchapp.incidents.read.series_marks import ScopeMark, SeriesMark
 from benchapp.models import Severity
-from benchapp.queries.incidents.series_marks import ScopeMark, SeriesMark
-from benchapp.web.site.series_marks import show_mark, show_scope_mark
 
 AT = datetime(2026, 11, 8, 12, 0, tzinfo=UTC)
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)

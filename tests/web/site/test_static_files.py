@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchapp.web.site.static_files import _read_index, answer_static_file
+from benchapp.framework.pages.static_files import _read_index, answer_static_file
 
 STYLE = b"body { margin: 0 }\n" * 50
 

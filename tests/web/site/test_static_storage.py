@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from benchapp.web.site import static_storage
-from benchapp.web.site.static_storage import find_entries
+from benchapp.framework.pages import static_storage
+from benchapp.framework.pages.static_storage import find_entries
 from tests.servers import ROOT
 
 STYLES = ROOT / "static" / "css"

@@ -7,9 +7,9 @@ from django.http import QueryDict
 from django.test import Client
 from django.utils import timezone
 
-from benchapp.times import find_zone
-from benchapp.web.charts.history.request import read_history_request
-from benchapp.web.site.time_range import make_time_range, parse_bound
+from benchapp.charts.pages.history.request import read_history_request
+from benchapp.framework.pages.time_range import make_time_range, parse_bound
+from benchapp.framework.times import find_zone
 from tests.web.pages import Page
 
 BERLIN = find_zone("Europe/Berlin")

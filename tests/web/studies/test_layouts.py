@@ -8,9 +8,9 @@ from django.test import Client, override_settings
 from django.urls import reverse
 from django.utils import timezone
 
+from benchapp.framework.times import format_moment
 from benchapp.models import Measurement, Price, Series, Study
-from benchapp.pipeline.studies import share_study
-from benchapp.times import format_moment
+from benchapp.reports.write.studies import share_study
 from tests.factories import make_change, make_incident, make_price
 from tests.layouts import plant_layouts
 from tests.web.pages import Page

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client, override_settings
 
-from benchapp.pipeline.studies import share_study, stop_sharing
+from benchapp.reports.write.studies import share_study, stop_sharing
 from tests.factories import make_measured_volumes
 from tests.shared_rows import shared_rows
 from tests.web.studies.made_studies import QUERY, make_study
@@ -100,7 +100,7 @@ def test_first_chart_of_every_kind_is_an_image(kind: str, query: str, measured: 
 def test_image_is_drawn_once_for_all_readers(measured: None, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
     monkeypatch.setattr(
-        "benchapp.web.studies.shared.draw_panel", lambda *_: drawn.append("drawn") or b"\x89PNG"
+        "benchapp.reports.pages.shared.draw_panel", lambda *_: drawn.append("drawn") or b"\x89PNG"
     )
     _, path = share(("scaling", QUERY))
 
@@ -125,7 +125,7 @@ def test_revoked_link_reveals_nothing(measured: None) -> None:
 def test_image_does_not_name_incidents(measured: None, monkeypatch: pytest.MonkeyPatch) -> None:
     options: list[Any] = []
     monkeypatch.setattr(
-        "benchapp.web.studies.shared.draw_panel", lambda _, asked: options.append(asked) or b""
+        "benchapp.reports.pages.shared.draw_panel", lambda _, asked: options.append(asked) or b""
     )
     _, path = share(("history", "q=host:db-1"))
     Client().get(f"{path}image.png")

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from benchapp.intake.importing.sample import Loaded, load_sample
+from benchapp.intake.normalize.reparse import renormalize
 from benchapp.models import Host, Measurement, PanelKind, Run, Series, Study, Submission
-from benchapp.pipeline.importing.sample import Loaded, load_sample
-from benchapp.pipeline.normalize.reparse import renormalize
 from tests.ebs_tables import TABLES, Table
 from tests.shared_rows import shared_rows
 from tests.web.pages import Page

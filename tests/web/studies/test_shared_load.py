@@ -7,14 +7,14 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from benchapp.web.studies.shared import RENDERING_MAXIMUM
+from benchapp.reports.pages.shared import RENDERING_MAXIMUM
 from tests.clusters import make_place
 from tests.servers import Servers, wait_for
 
 # The web process has sixteen connections, and gives up on one after two seconds.
 CROWD = 40
 _MAKE_STUDY = """
-from benchapp.pipeline.studies import create_study, read_panels, share_study
+from benchapp.reports.write.studies import create_study, read_panels, share_study
 panels = read_panels([{"kind": "history", "query": "q=host:db-1"}])
 print(share_study(create_study("Disks", panels=panels).pk))
 """

@@ -14,8 +14,8 @@ from django.conf import LazySettings
 from django.test import Client, override_settings
 
 from benchapp.models import Role, Run, Series, Study
-from benchapp.pipeline.studies import add_panel, change_study, read_panel, share_study, stop_sharing
-from benchapp.web.studies import shared
+from benchapp.reports.pages import shared
+from benchapp.reports.write.studies import add_panel, change_study, read_panel, share_study, stop_sharing
 from tests.factories import (
     NOON,
     make_change,
@@ -54,14 +54,14 @@ def chart_path(token: str, place: int = 1) -> str:
 def minute_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stop the clock by which charts are counted."""
     clock = SimpleNamespace(time=lambda: 1_800_000_000.0)
-    monkeypatch.setattr("benchapp.pipeline.access.rate_limit.time", clock)
+    monkeypatch.setattr("benchapp.accounts.write.rate_limit.time", clock)
 
 
 def note_drawing(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Record each rendering of a chart instead of rendering it."""
     drawn: list[str] = []
     monkeypatch.setattr(
-        "benchapp.web.studies.shared._render_chart", lambda *_: drawn.append("drawn") or b"new"
+        "benchapp.reports.pages.shared._render_chart", lambda *_: drawn.append("drawn") or b"new"
     )
     return drawn
 
@@ -298,7 +298,7 @@ def test_reader_gets_retry_after_if_too_many_charts_are_rendered(
     stranger: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token = share(("scaling", QUERY))
-    monkeypatch.setattr("benchapp.web.studies.shared._RENDERING", BoundedSemaphore(1))
+    monkeypatch.setattr("benchapp.reports.pages.shared._RENDERING", BoundedSemaphore(1))
     with shared._RENDERING:
         refused = [stranger.get(path) for path in (chart_path(token), f"/shared/{token}/image.png")]
         page = stranger.get(f"/shared/{token}/")

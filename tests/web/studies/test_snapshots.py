@@ -18,8 +18,8 @@ from benchapp.models import (
     StudySnapshotImage,
     User,
 )
-from benchapp.pipeline.studies import change_study, read_panel, share_study
-from benchapp.web.studies.snapshots import _sanitize
+from benchapp.reports.pages.snapshots import _sanitize
+from benchapp.reports.write.studies import change_study, read_panel, share_study
 from tests.factories import make_measured_volumes, make_user
 from tests.shared_rows import shared_rows
 from tests.web.pages import Page
@@ -43,7 +43,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw nothing: an image of 2 400 × 1 260 pixels takes a third of a second."""
     png = PNG + struct.pack(">I4sII", 13, b"IHDR", 2400, 1300)
     monkeypatch.setattr(
-        "benchapp.web.studies.snapshots.draw_panel", lambda panel, options: png + options.theme.encode()
+        "benchapp.reports.pages.snapshots.draw_panel", lambda panel, options: png + options.theme.encode()
     )
 
 

@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from benchapp.models import Role, Study, User
-from benchapp.pipeline.studies import share_study
+from benchapp.reports.write.studies import share_study
 from tests.factories import make_measured_volumes, make_user
 from tests.shared_rows import shared_rows
 from tests.web.pages import Page

@@ -9,11 +9,11 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
 
-from benchapp.env import EmailServer
-from benchapp.log_masking import mask_secrets
+from benchapp.framework.env import EmailServer
 from benchapp.models import EmailAddress, Notice, NoticeState, RefusedAddress, Scope, Subscription, User
-from benchapp.pipeline.notifications.email_confirmation import ask_confirmation
-from benchapp.pipeline.notifications.enqueue import enqueue, send_due
+from benchapp.notices.write.email_confirmation import ask_confirmation
+from benchapp.notices.write.enqueue import enqueue, send_due
+from benchapp.operation.log_masking import mask_secrets
 from tests.factories import make_token, make_user
 from tests.mail_server import MailServer, serve_mail
 from tests.notices import make_event, make_incident, make_subscription

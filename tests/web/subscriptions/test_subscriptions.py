@@ -9,11 +9,11 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from benchapp.charts.texts.layout_answers import NotAnswerable, find_layout_answer
-from benchapp.env import EmailServer
+from benchapp.framework.env import EmailServer
+from benchapp.layouts.texts.layout_answers import NotAnswerable, find_layout_answer
 from benchapp.models import Channel, Notice, NoticeState, Role, Subscription, User
-from benchapp.pipeline.notifications.layout_answers import notify_layout_answers
-from benchapp.pipeline.notifications.subscriptions import SUBSCRIPTIONS_MAXIMUM
+from benchapp.notices.write.layout_answers import notify_layout_answers
+from benchapp.notices.write.subscriptions import SUBSCRIPTIONS_MAXIMUM
 from tests.factories import NOON, add_series, make_host, make_user
 from tests.layouts import plant_layouts
 from tests.notices import make_subscription
@@ -49,7 +49,7 @@ def client(anna: User) -> Client:
 def hints(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Collect the hints instead of asking a broker."""
     calls: list[str] = []
-    monkeypatch.setattr("benchapp.web.subscriptions.views.wake_notify", lambda: calls.append("notify"))
+    monkeypatch.setattr("benchapp.notices.pages.views.wake_notify", lambda: calls.append("notify"))
     return calls
 
 

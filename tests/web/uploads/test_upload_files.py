@@ -9,11 +9,11 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
+from benchapp.intake.normalize import parsing_process, preview
+from benchapp.intake.normalize.batch import normalize_batch
+from benchapp.intake.pages import file_intake
+from benchapp.intake.posts.submissions import unpack
 from benchapp.models import Kind, Role, Series, State, Submission
-from benchapp.pipeline.intake.submissions import unpack
-from benchapp.pipeline.normalize import parsing_process, preview
-from benchapp.pipeline.normalize.batch import normalize_batch
-from benchapp.web.uploads import file_intake
 from tests.envelopes import read_fio
 from tests.factories import make_host, make_target, make_user
 from tests.pipeline.normalize.test_parsing_process import spin
@@ -28,7 +28,7 @@ LOG = b"500, 8000, 0, 0\n1000, 8100, 0, 0\n"
 def no_broker(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Count the wake-ups."""
     calls: list[int] = []
-    monkeypatch.setattr("benchapp.web.uploads.upload_files.wake_up", lambda: calls.append(1))
+    monkeypatch.setattr("benchapp.intake.pages.upload_files.wake_up", lambda: calls.append(1))
     return calls
 
 

@@ -10,17 +10,17 @@ from django.urls import reverse
 from django.utils import timezone
 from msgspec import to_builtins
 
-from benchapp.api.ingest.body import Wire
-from benchapp.api.ingest.documents import Post
-from benchapp.api.ingest.posts import answer_post
-from benchapp.api.posting.validation import describe_validation
+from benchapp.accounts.write.tokens import issue_token
 from benchapp.fio import PARSER_VERSION
+from benchapp.intake.api.body import Wire
+from benchapp.intake.api.documents import Post
+from benchapp.intake.api.posting.validation import describe_validation
+from benchapp.intake.api.posts import answer_post
+from benchapp.intake.normalize.batch import normalize_batch
+from benchapp.intake.pages import views
+from benchapp.intake.pages.hours_chart import HEIGHT, make_hours_chart
+from benchapp.intake.read.submissions import HourCount
 from benchapp.models import Kind, Measurement, Run, Scope, State, Submission
-from benchapp.pipeline.access.tokens import issue_token
-from benchapp.pipeline.normalize.batch import normalize_batch
-from benchapp.queries.runs.submissions import HourCount
-from benchapp.web.uploads import views
-from benchapp.web.uploads.hours_chart import HEIGHT, make_hours_chart
 from tests.factories import NOON, make_host, make_run, make_submission
 from tests.web.pages import Page
 
@@ -76,7 +76,7 @@ def test_unknown_state_is_an_error_and_shows_none(viewer: Client) -> None:
 
 
 def test_older_uploads_are_on_the_next_page_and_none_is_lost(viewer: Client, monkeypatch) -> None:
-    monkeypatch.setattr("benchapp.web.uploads.views.UPLOADS_ON_A_PAGE", 2)
+    monkeypatch.setattr("benchapp.intake.pages.views.UPLOADS_ON_A_PAGE", 2)
     made = {str(make_submission(received_at=NOON).pk) for _ in range(5)}
     url, seen = reverse("uploads"), set()
 
@@ -219,7 +219,7 @@ def test_day_without_uploads_draws_no_bars() -> None:
 
 @pytest.fixture(autouse=True)
 def no_broker(monkeypatch) -> None:
-    monkeypatch.setattr("benchapp.web.uploads.upload_files.wake_up", lambda: False)
+    monkeypatch.setattr("benchapp.intake.pages.upload_files.wake_up", lambda: False)
 
 
 def post_upload(client: Client, content: bytes, **fields: str):
@@ -296,7 +296,7 @@ def test_admin_is_told_of_what_an_older_parser_read(
 
 
 def test_many_older_readings_are_counted_up_to_a_bound(admin: Client, monkeypatch) -> None:
-    monkeypatch.setattr("benchapp.web.uploads.views.OUTDATED_MAXIMUM", 2)
+    monkeypatch.setattr("benchapp.intake.pages.views.OUTDATED_MAXIMUM", 2)
     for _ in range(3):
         make_submission(parser_version=1)
 

@@ -1,4 +1,4 @@
-// Times in a zone: that of the page, UTC, the browser's, or the host's; milliseconds since 1970. benchapp/times.py formats
+// Times in a zone: that of the page, UTC, the browser's, or the host's; milliseconds since 1970. benchapp/framework/times.py formats
 // them in the same way; tests/data/moment_cases.json tests both.
 import { formatClock, formatDay } from "../../site/format.js";
 import { timeTicks } from "./time_axis.js";

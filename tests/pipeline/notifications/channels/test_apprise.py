@@ -7,14 +7,14 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
-from benchapp.configuration.subscriptions import make_reference
 from benchapp.models import Channel
 from benchapp.models.subscription import hide_secret
-from benchapp.pipeline.notifications.channels.apprise import transport
-from benchapp.pipeline.notifications.channels.apprise.transport import check_service_url, send_to_service
-from benchapp.pipeline.notifications.channels.message import make_test_message
-from benchapp.pipeline.notifications.channels.transport import AddressRefused, NotDelivered, get_transport
-from benchapp.pipeline.notifications.subscriptions import BadSubscription, create_subscription
+from benchapp.notices.channels.apprise import transport
+from benchapp.notices.channels.apprise.transport import check_service_url, send_to_service
+from benchapp.notices.channels.message import make_test_message
+from benchapp.notices.channels.transport import AddressRefused, NotDelivered, get_transport
+from benchapp.notices.write.subscriptions import BadSubscription, create_subscription
+from benchapp.operation.configuration.subscriptions import make_reference
 from tests.factories import NOON, make_user
 from tests.hook_server import serve_hook
 from tests.notices import make_subscription

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from benchapp.env import EmailServer
-from benchapp.pipeline.notifications.channels.email.smtp import (
+from benchapp.framework.env import EmailServer
+from benchapp.notices.channels.email.smtp import (
     NotificationEmail,
     make_message,
     read_email_address,
     send_email,
 )
-from benchapp.pipeline.notifications.channels.transport import AddressRefused, NotDelivered
+from benchapp.notices.channels.transport import AddressRefused, NotDelivered
 from tests.mail_server import MailServer, serve_mail
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

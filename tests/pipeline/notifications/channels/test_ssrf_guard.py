@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from benchapp.pipeline.notifications.channels.ssrf_guard import (
+from benchapp.notices.channels.ssrf_guard import (
     NameUnknown,
     is_allowed,
     read_url,
     refuse_private_number,
     resolve_address,
 )
-from benchapp.pipeline.notifications.channels.transport import AddressRefused
+from benchapp.notices.channels.transport import AddressRefused
 
 PORTS = (80, 443, 8443)
 

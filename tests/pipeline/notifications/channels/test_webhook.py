@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from django.test import override_settings
 
-from benchapp.pipeline.notifications.channels import posting
-from benchapp.pipeline.notifications.channels.posting import (
+from benchapp.notices.channels import posting
+from benchapp.notices.channels.posting import (
     make_secret,
     post_json,
     sign,
 )
-from benchapp.pipeline.notifications.channels.transport import NotDelivered
+from benchapp.notices.channels.transport import NotDelivered
 from tests.hook_server import HookServer, serve_hook
 
 LOOPBACK = (ip_network("127.0.0.0/8"),)

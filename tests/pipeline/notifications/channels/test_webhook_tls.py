@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from django.test import override_settings
 
-from benchapp.pipeline.notifications.channels.posting import post_json
-from benchapp.pipeline.notifications.channels.transport import NotDelivered
+from benchapp.notices.channels.posting import post_json
+from benchapp.notices.channels.transport import NotDelivered
 from tests.hook_server import HookServer, serve_hook
 
 pytestmark = pytest.mark.skipif(

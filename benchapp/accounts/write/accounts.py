@@ -1,0 +1,345 @@
+"""Accounts from one-time links, roles, and limits for failed sign-ins."""
+
+import hashlib
+import re
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from ipaddress import ip_address, ip_network
+from typing import Any, Final
+
+from django.contrib.auth.hashers import make_password
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from benchapp.accounts.write.links import revoke_links_of
+from benchapp.accounts.write.throttle import LimitReached, count_attempt, forget_attempt
+from benchapp.accounts.write.tokens import revoke_token
+from benchapp.framework.write.audit import record_write, snapshot
+from benchapp.framework.write.conflicts import retry_conflicts
+from benchapp.models import (
+    ApiToken,
+    AuditKind,
+    EmailAddress,
+    ExternalIdentity,
+    Incident,
+    IncidentEvent,
+    Invitation,
+    PinnedChart,
+    RateUnits,
+    Role,
+    SavedView,
+    Scope,
+    Subscription,
+    Theme,
+    User,
+)
+
+LINK_LIFETIME: Final = timedelta(hours=24)
+# Failed attempts in 15 minutes for one name from one address; typing errors need about three.
+SIGN_IN_WINDOW: Final = timedelta(minutes=15)
+SIGN_IN_ATTEMPTS: Final = 10
+# Enough for typing errors of an office behind one address, too few to try a list of names.
+SIGN_IN_ATTEMPTS_OF_ADDRESS: Final = 50
+# For one name from all addresses: at most 4 800 attempts a day.
+SIGN_IN_ATTEMPTS_OF_NAME: Final = 50
+# Names of deleted accounts.
+_RESERVED_NAME: Final = re.compile(r"deleted-\d+-*", re.ASCII | re.IGNORECASE)
+
+
+class InvitationRefused(Exception):
+    """A one-time link that is unknown, used or expired."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignInSource:
+    """The source of a sign-in attempt. known_browser: a secret from an earlier sign-in of this name, else "".
+
+    A known browser has only its own limit, so that attempts from elsewhere cannot lock it out.
+    """
+
+    username: str
+    address: str
+    known_browser: str = ""
+
+
+def create_setup_link() -> str | None:
+    """Return the secret of a new setup link for the first admin; None if there is an admin.
+
+    Earlier setup links become invalid.
+    """
+    if User.objects.filter(role=Role.ADMIN, is_active=True).exists():
+        return None
+    Invitation.objects.filter(created_by__isnull=True, used_at__isnull=True).delete()
+    return create_invitation(role=Role.ADMIN, created_by=None)
+
+
+@transaction.atomic
+def create_invitation(*, role: Role, created_by: User | None) -> str:
+    """Return the secret of a new one-time link that makes an account of this role within 24 hours."""
+    secret = secrets.token_urlsafe(32)
+    invitation = Invitation.objects.create(
+        digest=_digest(secret),
+        role=role,
+        created_by=created_by,
+        expires_at=timezone.now() + LINK_LIFETIME,
+    )
+    record_write(
+        AuditKind.INVITATION,
+        "created",
+        object_id=invitation.pk,
+        after=snapshot(invitation, "role", "expires_at"),
+        by=created_by,
+    )
+    return secret
+
+
+@transaction.atomic
+def withdraw_invitation(invitation_id: int) -> bool:
+    """Invalidate a pending invitation; False if it was used, has expired or does not exist."""
+    now = timezone.now()
+    invitation = Invitation.objects.select_for_update().open_at(now).filter(pk=invitation_id).first()
+    if invitation is None:
+        return False
+    Invitation.objects.filter(pk=invitation.pk).update(expires_at=now)
+    before, after = {"expires_at": invitation.expires_at}, {"expires_at": now}
+    record_write(AuditKind.INVITATION, "withdrawn", object_id=invitation.pk, before=before, after=after)
+    return True
+
+
+@transaction.atomic
+def renew_invitation(invitation_id: int, *, by: User) -> str | None:
+    """Return the secret of a new link of a pending invitation, for 24 hours; the earlier link becomes invalid.
+
+    The person becomes the creator of the invitation: the link is invalid once that person is no longer an admin.
+    None if the invitation was used, has expired or does not exist.
+    """
+    now, secret = timezone.now(), secrets.token_urlsafe(32)
+    invitation = Invitation.objects.select_for_update().open_at(now).filter(pk=invitation_id).first()
+    if invitation is None:
+        return None
+    expires_at = now + LINK_LIFETIME
+    Invitation.objects.filter(pk=invitation.pk).update(
+        digest=_digest(secret), created_by=by, expires_at=expires_at
+    )
+    before = snapshot(invitation, "created_by_id", "expires_at")
+    after = {"created_by_id": by.pk, "expires_at": expires_at}
+    record_write(AuditKind.INVITATION, "renewed", object_id=invitation.pk, before=before, after=after, by=by)
+    return secret
+
+
+def find_invitation(secret: str) -> Invitation | None:
+    """Return the invitation that this link opens now, or None."""
+    return Invitation.objects.open_at(timezone.now()).filter(digest=_digest(secret)).first()
+
+
+@transaction.atomic
+def accept_invitation(secret: str, username: str, *, password: str) -> User:
+    """Create the account and invalidate the link in one transaction.
+
+    Raises InvitationRefused, or ValidationError for the user name or the password.
+    """
+    now = timezone.now()
+    invitation = Invitation.objects.select_for_update().open_at(now).filter(digest=_digest(secret)).first()
+    if invitation is None:
+        raise InvitationRefused("this link was already used, has expired, or is not valid")
+    user = User(username=username, role=invitation.role)
+    check_username(user)
+    validate_password(password, user)
+    user.set_password(password)
+    user.save()
+    Invitation.objects.filter(pk=invitation.pk, used_at__isnull=True).update(used_at=now)
+    after = {**snapshot(user, "username", "role"), "invitation": invitation.pk}
+    record_write(AuditKind.ACCOUNT, "created", object_id=user.pk, name=user.username, after=after, by=user)
+    return user
+
+
+def check_username(user: User) -> None:
+    """Raise ValidationError for a name that is taken, reserved or invalid."""
+    user.full_clean(exclude=["password"])
+    if _RESERVED_NAME.fullmatch(user.username):
+        raise ValidationError(
+            {"username": "Names like deleted-1 are those of deleted accounts: choose another one."}
+        )
+
+
+def change_role(user: User, role: Role) -> None:
+    """Change the role of a person. Raises ValidationError for the last admin."""
+    with transaction.atomic():
+        if role != Role.ADMIN:
+            _require_another_admin(user)
+            _revoke_credentials(user)
+        record_account(user, "role_changed", {"role": str(user.role)}, {"role": role.value})
+        User.objects.filter(pk=user.pk).update(role=role)
+
+
+def set_active(user: User, *, is_active: bool) -> None:
+    """Activate or deactivate an account. Raises ValidationError for the last admin."""
+    with transaction.atomic():
+        if not is_active:
+            _require_another_admin(user)
+            _revoke_credentials(user)
+            revoke_links_of(user)
+        action = "activated" if is_active else "deactivated"
+        record_account(user, action, {"is_active": user.is_active}, {"is_active": is_active})
+        User.objects.filter(pk=user.pk).update(is_active=is_active)
+
+
+@retry_conflicts
+@transaction.atomic
+def delete_account(user: User) -> str:
+    """Delete an account, and return its new name, under which studies, triage and comments remain.
+
+    Its links, also signed ones, and tokens become invalid, except tokens of hosts. Its subscriptions, e-mail
+    addresses, pinned charts and saved views are deleted, incidents assigned to it are unassigned. The new name replaces
+    the earlier one in the texts that contain it. Raises ValidationError for the last admin.
+    """
+    _require_another_admin(user)
+    # As changes of saved views and new subscriptions do: none are added or changed meanwhile.
+    User.objects.select_for_update(no_key=True).get(pk=user.pk)
+    _revoke_credentials(user)
+    revoke_links_of(user)
+    now, name = timezone.now(), f"deleted-{user.pk}"
+    while User.objects.filter(username=name).exclude(pk=user.pk).exists():
+        name += "-"
+    record_account(user, "deleted", snapshot(user, "username", "role"), None)
+    Incident.objects.filter(assignee=user).update(assignee=None, updated_at=now)
+    # The texts of pipeline.incidents.triage.assign and pipeline.notifications.subscriptions.pause_subscription.
+    IncidentEvent.objects.filter(kind="assigned", text=f"to {user.username}").update(text=f"to {name}")
+    paused = Q(paused_reason=f"paused by {user.username}")
+    # Before their notices, which Django deletes first: the lock order of senders.
+    list(
+        Subscription.objects.select_for_update()
+        .filter(paused | Q(owner=user))
+        .order_by("pk")
+        .values_list("pk")
+    )
+    Subscription.objects.filter(paused).update(paused_reason=f"paused by {name}")
+    for owned in (Subscription, EmailAddress, PinnedChart, SavedView):
+        owned.objects.filter(owner=user).delete()
+    ExternalIdentity.objects.filter(user=user).delete()
+    User.objects.filter(pk=user.pk).update(
+        username=name,
+        password=make_password(None),
+        email="",
+        first_name="",
+        last_name="",
+        role=Role.VIEWER,
+        is_active=False,
+        last_login=None,
+        deleted_at=now,
+        time_zone="",
+        rate_units=RateUnits.SI,
+        theme=Theme.SYSTEM,
+        default_filter="",
+    )
+    return name
+
+
+@transaction.atomic
+def change_password(user: User, password: str) -> None:
+    """Set a validated password; other sessions of the user end."""
+    user.set_password(password)
+    user.save(update_fields=["password"])
+    record_account(user, "password_changed", None, None)
+
+
+def record_sign_in(user: User) -> None:
+    """Record a successful sign-in; failed ones are only counted, as anybody can cause them."""
+    record_write(AuditKind.ACCOUNT, "signed_in", object_id=user.pk, name=user.username, by=user)
+
+
+def record_account(
+    user: User, action: str, before: dict[str, Any] | None, after: dict[str, Any] | None
+) -> None:
+    """Write the audit record of an action on an account."""
+    record_write(AuditKind.ACCOUNT, action, object_id=user.pk, name=user.username, before=before, after=after)
+
+
+def count_sign_in_attempt(source: SignInSource, *, now: datetime | None = None) -> None:
+    """Count one attempt before the password is checked. Raises LimitReached; rejected attempts are not counted.
+
+    forget_sign_in_attempt removes a successful one, so that only failures are limited, also concurrent ones. The limit
+    for one name from one address is checked first, so that it protects the wider limits.
+    """
+    moment = now or timezone.now()
+    with transaction.atomic():
+        for kind, who, attempts_maximum in _list_buckets(source):
+            counted = count_attempt(kind, who, window=SIGN_IN_WINDOW, now=moment)
+            if counted.count > attempts_maximum:
+                raise LimitReached("too many failed sign-ins", counted.seconds_left)
+
+
+def forget_sign_in_attempt(source: SignInSource) -> None:
+    """Remove a successful attempt from the counts."""
+    for kind, who, _ in _list_buckets(source):
+        forget_attempt(kind, who)
+
+
+def count_password_check(user: User) -> None:
+    """Count one attempt of a signed-in user to confirm something by the password. Raises LimitReached.
+
+    As `count_sign_in_attempt`, but attempts to sign in from elsewhere do not reach this limit.
+    """
+    counted = count_attempt("own password", str(user.pk), window=SIGN_IN_WINDOW, now=timezone.now())
+    if counted.count > SIGN_IN_ATTEMPTS:
+        raise LimitReached("too many wrong passwords", counted.seconds_left)
+
+
+def forget_password_check(user: User) -> None:
+    """Remove a successful attempt from the count."""
+    forget_attempt("own password", str(user.pk))
+
+
+def _list_buckets(source: SignInSource) -> list[tuple[str, str, int]]:
+    """Return the buckets of an attempt: kind, key and maximum in a window."""
+    name = source.username.lower()
+    if source.known_browser:
+        return [("sign-in browser", f"{name}|{source.known_browser}", SIGN_IN_ATTEMPTS)]
+    network = network_of(source.address)
+    return [
+        ("sign-in", f"{name}|{network}", SIGN_IN_ATTEMPTS),
+        ("sign-in address", network, SIGN_IN_ATTEMPTS_OF_ADDRESS),
+        ("sign-in name", name, SIGN_IN_ATTEMPTS_OF_NAME),
+    ]
+
+
+def network_of(address: str) -> str:
+    """Return the network of one person: the /64 of an IPv6 address, else the IPv4 address, also of a mapped one."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return address
+    if parsed.version == 4:
+        return address
+    # ::ffff:192.0.2.1, as a socket for both versions has it.
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ip_network(f"{address}/64", strict=False))
+
+
+def _revoke_credentials(user: User) -> None:
+    """Revoke links and tokens that a person created as admin; host tokens are kept, so that hosts can report.
+
+    Each has its audit record.
+    """
+    invitations = Invitation.objects.open_at(timezone.now()).filter(created_by=user)
+    for invitation_id in list(invitations.order_by("pk").values_list("pk", flat=True)):
+        withdraw_invitation(invitation_id)
+    tokens = ApiToken.objects.filter(created_by=user, revoked_at__isnull=True).exclude(scope=Scope.INGEST)
+    for public_id in list(tokens.order_by("pk").values_list("public_id", flat=True)):
+        revoke_token(public_id)
+
+
+def _require_another_admin(user: User) -> None:
+    # Locked in the order of ids, so that two admins who demote each other cannot both succeed.
+    admins = User.objects.select_for_update().filter(role=Role.ADMIN, is_active=True).order_by("pk")
+    if {admin.pk for admin in admins} == {user.pk}:
+        raise ValidationError(f"{user.username} is the last admin: create another one first")
+
+
+def _digest(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()

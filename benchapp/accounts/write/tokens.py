@@ -1,0 +1,272 @@
+"""Create, verify and revoke API tokens."""
+
+import hashlib
+import hmac
+import secrets
+import zlib
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import structlog
+from django.db import connection, transaction
+from django.utils import timezone
+
+from benchapp.framework.times import format_utc_moment
+from benchapp.framework.write.audit import record_write
+from benchapp.models import ApiToken, AuditKind, Host, Scope, User
+
+log = structlog.get_logger(__name__)
+
+_PREFIX: Final = "bench_"
+_PUBLIC_LENGTH: Final = 12
+_SECRET_LENGTH: Final = 43  # 256 bits in URL-safe base64
+_CRC_LENGTH: Final = 8
+_ALPHABET: Final = "abcdefghijklmnopqrstuvwxyz0123456789"
+_LAST_USED_RESOLUTION: Final = timedelta(minutes=10)
+ENROLLMENT_LIFETIME: Final = timedelta(hours=24)
+# A secret that was replaced because it leaked must not be valid for longer.
+OVERLAP_MAXIMUM: Final = timedelta(days=30)
+
+
+class TokenRefused(Exception):
+    """An invalid bearer token; `code` is stable, the message is for the operator."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class UnknownToken(LookupError):
+    """There is no such token."""
+
+
+class TokenNotValid(Exception):
+    """The token is revoked or has expired; it cannot be changed any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedToken:
+    """The two parts of a token with valid format and CRC."""
+
+    public_id: str
+    secret: str
+
+
+def parse_token(text: str) -> ParsedToken | None:
+    """Split `bench_<12>_<43><CRC 8>`; None for a wrong format or CRC (a truncated or mistyped token)."""
+    expected_length = len(_PREFIX) + _PUBLIC_LENGTH + 1 + _SECRET_LENGTH + _CRC_LENGTH
+    if len(text) != expected_length or not text.startswith(_PREFIX) or not text.isascii():
+        return None
+    public_id, separator, rest = text[len(_PREFIX) :].partition("_")
+    secret, crc = rest[:_SECRET_LENGTH], rest[_SECRET_LENGTH:]
+    if len(public_id) != _PUBLIC_LENGTH or not separator or _checksum(public_id, secret) != crc:
+        return None
+    return ParsedToken(public_id, secret)
+
+
+def require_format(text: str) -> ParsedToken:
+    """Return the parts of a token without a query. Raises TokenRefused."""
+    parsed = parse_token(text)
+    if parsed is None:
+        raise TokenRefused("token-malformed", "not a valid token: is it truncated or mistyped?")
+    return parsed
+
+
+@transaction.atomic
+def issue_token(
+    *,
+    scope: Scope,
+    host: Host | None = None,
+    label: str = "",
+    created_by: User | None = None,
+    expires_at: datetime | None = None,
+    via: str = "",
+) -> tuple[ApiToken, str]:
+    """Create a token; return its row and its plain text, which is not stored.
+
+    via: the token that asked for it, for the log.
+    """
+    public_id = "".join(secrets.choice(_ALPHABET) for _ in range(_PUBLIC_LENGTH))
+    secret = secrets.token_urlsafe(32)
+    row = ApiToken.objects.create(
+        public_id=public_id,
+        digest=_digest(secret),
+        scope=scope,
+        host=host,
+        label=label,
+        created_by=created_by,
+        expires_at=expires_at,
+    )
+    _log("token.issued", row, by=created_by, via=via)
+    after = {
+        "scope": str(scope),
+        "host": host.name if host else None,
+        "label": label,
+        "expires_at": expires_at,
+    }
+    record_write(AuditKind.TOKEN, "created", object_id=public_id, name=label, after=after, by=created_by)
+    return row, f"{_PREFIX}{public_id}_{secret}{_checksum(public_id, secret)}"
+
+
+def issue_enrollment_token(
+    *, label: str = "enrollment", created_by: User | None = None, via: str = ""
+) -> tuple[ApiToken, str]:
+    """Create a token that enrolls hosts for the next 24 hours."""
+    return issue_token(
+        scope=Scope.ENROLL,
+        label=label,
+        created_by=created_by,
+        expires_at=timezone.now() + ENROLLMENT_LIFETIME,
+        via=via,
+    )
+
+
+@transaction.atomic
+def revoke_token(public_id: str, *, by: User | None = None, via: str = "") -> bool:
+    """Revoke a token; False if it does not exist or is already revoked."""
+    changed = ApiToken.objects.filter(public_id=public_id, revoked_at__isnull=True).update(
+        revoked_at=timezone.now()
+    )
+    if changed:
+        log.info("token.revoked", token=public_id, by=by.username if by else "", via=via)
+        record_write(AuditKind.TOKEN, "revoked", object_id=public_id, by=by)
+    return changed == 1
+
+
+@transaction.atomic
+def change_token(public_id: str, *, by: User | None, via: str = "", **changes: Any) -> ApiToken:
+    """Change label or expires_at of a valid token and return it. Raises UnknownToken, TokenNotValid."""
+    token = _lock_valid(public_id)
+    before = {name: getattr(token, name) for name in changes}
+    for name, value in changes.items():
+        setattr(token, name, value)
+    token.save(update_fields=list(changes))
+    _log("token.changed", token, by=by, via=via, before=str(before), after=str(changes))
+    record_write(
+        AuditKind.TOKEN, "changed", object_id=public_id, name=token.label, before=before, after=changes, by=by
+    )
+    return token
+
+
+@transaction.atomic
+def rotate_token(
+    public_id: str, *, overlap: timedelta, by: User | None, via: str = ""
+) -> tuple[ApiToken, ApiToken, str]:
+    """Replace a valid token: return the old one, the new one and its plain text.
+
+    The new one has scope, host, label and lifetime of the old one, which expires after the overlap, or earlier if it
+    would have. Raises UnknownToken, TokenNotValid.
+    """
+    old, now = _lock_valid(public_id), timezone.now()
+    lifetime = None if old.expires_at is None else old.expires_at - old.created_at
+    new, plaintext = issue_token(
+        scope=Scope(old.scope),
+        host=old.host,
+        label=old.label,
+        created_by=by,
+        expires_at=None if lifetime is None else now + lifetime,
+        via=via,
+    )
+    before = {"expires_at": old.expires_at}
+    old.expires_at = now + overlap if old.expires_at is None else min(old.expires_at, now + overlap)
+    old.save(update_fields=["expires_at"])
+    after = {"expires_at": old.expires_at, "replaced_by": new.public_id}
+    record_write(
+        AuditKind.TOKEN, "rotated", object_id=public_id, name=old.label, before=before, after=after, by=by
+    )
+    _log("token.rotated", old, by=by, via=via, replaced_by=new.public_id)
+    return old, new, plaintext
+
+
+def _lock_valid(public_id: str) -> ApiToken:
+    found = ApiToken.objects.select_for_update(of=("self",)).select_related("host")
+    token = found.filter(public_id=public_id).first()
+    if token is None:
+        raise UnknownToken(f"token {public_id[:20]!r} does not exist")
+    if token.revoked_at is not None:
+        raise TokenNotValid(f"token {public_id} was revoked: create another one")
+    if token.expires_at is not None and token.expires_at <= timezone.now():
+        raise TokenNotValid(f"token {public_id} has expired: create another one")
+    return token
+
+
+def _log(event: str, token: ApiToken, *, by: User | None, via: str, **more: str) -> None:
+    log.info(
+        event,
+        token=token.public_id,
+        scope=str(token.scope),
+        host=token.host.name if token.host else "",
+        by=by.username if by else "",
+        via=via,
+        **more,
+    )
+
+
+def read_token(text: str) -> ApiToken:
+    """Return the valid token with its host and record its use. Raises TokenRefused."""
+    parsed = require_format(text)
+    token = _find_token(parsed.public_id)
+    if token is None or not hmac.compare_digest(bytes(token.digest), _digest(parsed.secret)):
+        raise TokenRefused("token-unknown", f"token {_PREFIX}{parsed.public_id}… is unknown")
+    now = timezone.now()
+    if token.revoked_at is not None:
+        raise TokenRefused("token-revoked", f"{token} was revoked at {format_utc_moment(token.revoked_at)}")
+    if token.expires_at is not None and token.expires_at <= now:
+        raise TokenRefused("token-expired", f"{token} expired at {format_utc_moment(token.expires_at)}")
+    if token.host is not None and token.host.retired_at is not None:
+        raise TokenRefused(
+            "host-retired", f"host {token.host.name} is retired: reactivate it or enroll it again"
+        )
+    _note_use(token, now)
+    return token
+
+
+_TOKEN_COLUMNS: Final = [field.attname for field in ApiToken._meta.concrete_fields]
+# Without the schedule, which no POST needs: a raw query returns JSON undecoded.
+_HOST_COLUMNS: Final = [field.attname for field in Host._meta.concrete_fields if field.attname != "schedule"]
+# Only column names of the models are inserted.
+_FIND_TOKEN: Final = (
+    "SELECT "  # noqa: S608
+    + ", ".join([*(f"t.{name}" for name in _TOKEN_COLUMNS), *(f"h.{name}" for name in _HOST_COLUMNS)])
+    + " FROM benchapp_apitoken t LEFT JOIN benchapp_host h ON h.id = t.host_id WHERE t.public_id = %s"
+)
+
+
+def _find_token(public_id: str) -> ApiToken | None:
+    """Return the token with its host. Raw SQL, as every POST needs it: the ORM takes longer than PostgreSQL."""
+    with connection.cursor() as cursor:
+        cursor.execute(_FIND_TOKEN, [public_id])
+        row = cursor.fetchone()
+    if row is None:
+        return None
+    token = ApiToken.from_db(connection.alias, _TOKEN_COLUMNS, row[: len(_TOKEN_COLUMNS)])
+    if token.host_id is not None:
+        token.host = Host.from_db(connection.alias, _HOST_COLUMNS, row[len(_TOKEN_COLUMNS) :])
+    return token
+
+
+def _note_use(token: ApiToken, now: datetime) -> None:
+    if token.last_used_at is None or now - token.last_used_at >= _LAST_USED_RESOLUTION:
+        ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
+        if token.host_id is not None:
+            _note_host(token.host_id, now)
+
+
+def _note_host(host_id: int, now: datetime) -> None:
+    """Note when a host was last seen. Skipped while a worker stores its results, so that no POST waits for that."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE benchapp_host SET last_seen_at = %s WHERE id ="
+            " (SELECT id FROM benchapp_host WHERE id = %s FOR NO KEY UPDATE SKIP LOCKED)",
+            [now, host_id],
+        )
+
+
+def _digest(secret: str) -> bytes:
+    # The secret has 256 bits: a slow or peppered hash would add cost and a denial-of-service risk without benefit.
+    return hashlib.sha256(secret.encode()).digest()
+
+
+def _checksum(public_id: str, secret: str) -> str:
+    return f"{zlib.crc32(f'{public_id}_{secret}'.encode()):08x}"

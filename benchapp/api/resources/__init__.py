@@ -1,1 +1,0 @@
-"""One module per resource: parameters, response types, view."""

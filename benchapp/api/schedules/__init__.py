@@ -1,1 +1,0 @@
-"""Wanted schedules, and the schedules of hosts."""

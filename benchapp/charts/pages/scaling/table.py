@@ -1,0 +1,233 @@
+"""The data table of a scaling chart: a row for each line, a column for each x."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from urllib.parse import urlencode
+
+from django.urls import reverse
+
+from benchapp.catalog.grammar import write_filter
+from benchapp.catalog.metrics import format_value
+from benchapp.charts.read.scaling import ScalingChart, ScalingFacet, ScalingLine, ScalingPoint
+from benchapp.charts.read.scaling_findings import is_target_reached
+from benchapp.charts.read.scaling_shapes import ScalingMetric
+from benchapp.charts.texts.fixed import place_settings
+from benchapp.charts.texts.limits import name_limit
+from benchapp.framework.pages.number_columns import Scale, choose_scale, format_scaled
+from benchapp.framework.pages.series_marks import ShownMark, show_mark
+from benchapp.framework.times import format_moment
+
+_REASONS = {
+    "missing": "not measured: no series with this combination",
+    "unvalued": "measured without this metric",
+    "failed": "all runs failed",
+    "apart": "several series: no common percentile",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingCell:
+    """One number as shown. text: "" if there is none, for the reason in `reason`. url: its series, or their list.
+
+    below: small text under the number.
+    """
+
+    key: str
+    text: str
+    raw: float | None
+    title: str
+    reason: str
+    url: str
+    below: tuple[str, ...]
+    mark: ShownMark | None
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingRow:
+    """One line of the chart. settings: what all its values were measured with, if rows differ in it."""
+
+    facet: str
+    label: str
+    settings: str
+    cells: tuple[ScalingCell, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LimitRow:
+    """A target or limit and its value at each x, "" where it is unknown. facet: "" if it is that of all panels."""
+
+    facet: str
+    label: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingTable:
+    """All numbers in one unit. facet_label, color_label: headers of the first columns, or "".
+
+    columns: label, and what all values of the column were measured with, if columns differ in it.
+    """
+
+    metric_label: str
+    scale: Scale
+    facet_label: str
+    color_label: str
+    x_label: str
+    columns: tuple[tuple[str, str], ...]
+    rows: tuple[ScalingRow, ...]
+    limits: tuple[LimitRow, ...]
+
+
+def make_scaling_table(chart: ScalingChart, *, key: str, has_links: bool) -> ScalingTable:
+    """Make the data table of a chart; key: the prefix of its anchors, unique on the page; has_links: of its cells."""
+    scale = choose_scale([cell.value for _, _, _, cell in chart.walk()], chart.metric.unit)
+    shown = [
+        (row, column, facet, line)
+        for row, facet in enumerate(chart.facets)
+        for column, line in enumerate(facet.lines)
+        if any(cell.state != "missing" for cell in line.cells)
+    ]
+    placed = place_settings([[cell.settings for cell in line.cells] for *_, line in shown], chart.varying)
+    rows = [
+        ScalingRow(
+            facet.label,
+            line.label,
+            of_row,
+            tuple(
+                _make_cell(
+                    *(chart, facet, line),
+                    place=place,
+                    scale=scale,
+                    key=f"{key}-{row}-{column}-{place}",
+                    settings=settings,
+                    url=link_cell(chart, facet, line, place=place) if has_links else "",
+                )
+                for place, settings in enumerate(of_cells)
+            ),
+        )
+        for (row, column, facet, line), of_row, of_cells in zip(shown, placed.rows, placed.cells, strict=True)
+    ]
+    return ScalingTable(
+        metric_label=chart.metric.label,
+        scale=scale,
+        facet_label=chart.facet.dimension.label if chart.facet else "",
+        color_label=chart.color.dimension.label if chart.color else "",
+        x_label=chart.x.dimension.label,
+        columns=tuple(zip(chart.x.labels, placed.columns or [""] * len(chart.x.labels), strict=True)),
+        rows=tuple(rows),
+        limits=tuple(_list_limits(chart, scale)),
+    )
+
+
+def _list_limits(chart: ScalingChart, scale: Scale) -> Iterator[LimitRow]:
+    """Yield the targets and given limits, once if they have the same values in all panels."""
+    same: dict[tuple[str, tuple[float | None, ...]], list[str]] = {}
+    for facet in chart.facets:
+        for limit in (limit for limit in facet.limits if limit.is_given):
+            kind = "Target" if limit.target else "Limit"
+            same.setdefault((f"{kind}: {name_limit(facet, limit)}", limit.values), []).append(facet.label)
+    for (label, values), facets in same.items():
+        shown = tuple("" if value is None else format_scaled(value, scale) for value in values)
+        is_common = len(facets) == len(chart.facets)
+        yield LimitRow("" if is_common else ", ".join(facets), label, shown)
+
+
+def link_cell(chart: ScalingChart, facet: ScalingFacet, line: ScalingLine, *, place: int) -> str:
+    """Return the link of a cell: its series, or the list of them; "" if there is none."""
+    cell = line.cells[place]
+    if len(cell.series_ids) == 1:
+        return reverse("series", args=cell.series_ids)
+    if not cell.series_ids:
+        return ""
+    values = [(chart.x, chart.x.values[place]), (chart.color, line.value), (chart.facet, facet.value)]
+    filter = chart.shown_filter
+    for axis, value in values:
+        if axis is not None:
+            filter = chart.add_value(filter, axis, value)
+    return f"{reverse('series_list')}?{urlencode({'q': write_filter(filter)})}"
+
+
+def _make_cell(
+    chart: ScalingChart,
+    facet: ScalingFacet,
+    line: ScalingLine,
+    *,
+    place: int,
+    scale: Scale,
+    key: str,
+    settings: str,
+    url: str,
+) -> ScalingCell:
+    cell = line.cells[place]
+    return ScalingCell(
+        key=key,
+        text=format_scaled(cell.value, scale) if cell.value is not None else _format_range(cell, scale),
+        raw=cell.value,
+        title=_format_title(cell, chart, scale),
+        reason=_REASONS.get(cell.state, ""),
+        url=url,
+        below=(
+            *_list_below(cell, scale),
+            *_list_missed(facet, cell, place),
+            *([settings] if settings else []),
+        ),
+        mark=show_cell_mark(cell, chart.metric),
+        state=cell.state,
+    )
+
+
+def show_cell_mark(cell: ScalingPoint, metric: ScalingMetric) -> ShownMark | None:
+    """Return the mark of a cell; of several series with how many have an open regression."""
+    mark, count = show_mark(cell.mark, metric=metric.base), len(cell.series_ids)
+    if mark is None or count == 1 or not cell.regressed_count:
+        return mark
+    return replace(mark, text=f"{mark.text}, {cell.regressed_count} of {count} series")
+
+
+def _format_range(cell: ScalingPoint, scale: Scale) -> str:
+    if cell.spread is None:
+        return ""
+    return f"{format_scaled(cell.spread.p10, scale)}–{format_scaled(cell.spread.p90, scale)}"
+
+
+def _format_title(cell: ScalingPoint, chart: ScalingChart, scale: Scale) -> str:
+    if cell.spread is None:
+        return ""
+    spread, unit = cell.spread, chart.metric.unit
+    # All digits, as measured or published.
+    parts = [] if cell.value is None else [f"{cell.value / scale.divisor:.10g} {scale.name}".strip()]
+    parts.append(f"n {spread.n}")
+    if spread.n > 1:
+        parts.append(f"p10–p90 {format_value(spread.p10, unit)} to {format_value(spread.p90, unit)}")
+    if len(cell.series_ids) > 1:
+        parts.append(f"{len(cell.series_ids)} series")
+    if cell.efficiency is not None:
+        parts.append(f"{cell.efficiency * 100:.1f} % of ideal")
+    parts.append(f"last {format_moment(spread.last_at)}")
+    return " · ".join(parts)
+
+
+def _list_missed(facet: ScalingFacet, cell: ScalingPoint, place: int) -> Iterator[str]:
+    for limit in facet.limits:
+        if is_target_reached(limit, cell, place) is False:
+            yield f"misses {limit.name}"
+
+
+def _list_below(cell: ScalingPoint, scale: Scale) -> list[str]:
+    if cell.spread is None:
+        return []
+    spread = cell.spread
+    below = []
+    if spread.n > 1 and cell.value is not None:
+        below.append(f"{format_scaled(spread.p10, scale)}–{format_scaled(spread.p90, scale)}, n {spread.n}")
+    # The first is 100 % by definition.
+    if cell.efficiency is not None and cell.ideal != cell.value:
+        below.append(f"{cell.efficiency * 100:.0f} %")
+    if cell.earlier is not None and cell.earlier.median is not None:
+        below.append(f"earlier {format_scaled(cell.earlier.median, scale)}")
+    if len(cell.series_ids) > 1:
+        below.append(f"{len(cell.series_ids)} series")
+    if cell.failed_count:
+        below.append("last run failed")
+    return below

@@ -1,0 +1,248 @@
+"""The scaling page: one metric by volumes, stripes, sizes or queue depth."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from benchapp.catalog.dimensions import DIMENSIONS
+from benchapp.catalog.grammar import Filter, write_filter, write_value
+from benchapp.charts.pages.scaling.figure import make_scaling_figure
+from benchapp.charts.pages.scaling.request import (
+    PATH,
+    apply_fixed,
+    describe_problem,
+    link_chart,
+    read_request,
+)
+from benchapp.charts.read.axes import GROUP, GROUPS_MAXIMUM, PARTS_MAXIMUM, add_axis_value, split_axis
+from benchapp.charts.read.chart_options import Option
+from benchapp.charts.read.scaling import BadChart, ScalingChart, ScalingRequest, read_scaling
+from benchapp.charts.read.scaling_defaults import FixedDimension
+from benchapp.charts.read.scaling_shapes import (
+    METRICS_MAXIMUM,
+    NONE,
+    OPTIONS,
+    SCALING_METRICS,
+    THROUGHPUTS,
+    ScalingMetric,
+)
+from benchapp.charts.texts.fixed import describe_choice
+from benchapp.charts.texts.level_range import describe_level_range
+from benchapp.framework.pages.access import may_read
+from benchapp.framework.pages.command_lines import list_first_steps
+from benchapp.framework.pages.filter_bar import explain_empty, make_filter_bar, refuse_address, settle_filter
+from benchapp.framework.pages.page_context import make_base_url
+from benchapp.layouts.pages.next_runs import show_next_runs
+from benchapp.layouts.read.gap_runs import can_plan_scaling_runs, plan_scaling_runs
+from benchapp.layouts.texts.next_runs import NOTHING_MISSING
+from benchapp.series.read.exclusions import has_series
+from benchapp.series.read.titles import describe_value
+
+_DIMENSIONS: Final = [(name, dimension.label) for name, dimension in DIMENSIONS.items()]
+_MORE: Final = [(f",{name}", label) for name, label in _DIMENSIONS]
+_GROUPS: Final = [(GROUP, "Group")]
+# Charts that are often needed: text, parameters.
+_COMMON_CHARTS: Final = (
+    ("Volumes", {"x": "volume_count"}),
+    ("Stripes by volume type", {"x": "stripe_count", "color": "volume_type"}),
+    ("Layouts side by side", {"x": "volume_size_bytes,volume_type"}),
+    ("File size", {"x": "file_size_bytes"}),
+    ("Latency over IOPS by queue depth", {"x": "iodepth", "metric": "latency_mean_ns", "over": "iops"}),
+)
+# (value, label, is chosen) of one choice.
+_Option = tuple[str, str, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class FixedField:
+    """A fixed dimension and the values that it could be fixed at."""
+
+    name: str
+    label: str
+    options: tuple[_Option, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CombinedField:
+    """A further dimension of an axis. name: of its parameter; key: unique on the page; is_used: it has a dimension."""
+
+    name: str
+    key: str
+    label: str
+    options: list[_Option]
+    is_used: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OptionField:
+    """A field of the chart options. value: as asked; choices: of a field to choose from."""
+
+    option: Option
+    value: Any
+    choices: list[_Option]
+
+
+@require_safe
+@may_read
+def scaling(request: HttpRequest) -> HttpResponse:
+    """Show one metric over one dimension; axes and fixed dimensions that the address does not name are chosen."""
+    address = apply_fixed(request.GET)
+    if address is not None:
+        return HttpResponseRedirect(f"{PATH}?{address.urlencode(safe=':,/*')}")
+    bar = make_filter_bar(
+        request, fields="charts/scaling/_scaling_fields.html", has_metric=True, has_time_range=True
+    )
+    asked, errors = read_request(request.GET, bar.filter)
+    if (answer := settle_filter(request, bar, errors)) is not None:
+        return answer
+    try:
+        chart = read_scaling(asked)
+    except BadChart as problem:
+        return refuse_address(request, [describe_problem(problem)], bar=bar)
+    base_url = make_base_url(request)
+    figure = make_scaling_figure(chart, key="cell", base_url=base_url)
+    can_plan = can_plan_scaling_runs(chart)
+    has_next_runs = request.GET.get("next_runs") == "1" and can_plan
+    context = {
+        "bar": bar,
+        "figure": figure,
+        "chart": chart,
+        "title": figure.title,
+        "range": describe_level_range(asked.span),
+        "canonical_url": f"{base_url}{figure.url}",
+        "fields": make_fields(chart),
+        "options": [field for name in OPTIONS if (field := make_option_field(asked, name)).option.label],
+        "combined": make_combined_fields(chart),
+        "common_charts": _link_common_charts(bar.text),
+        "groups_url": _link_groups(chart),
+        "next": show_next_runs(plan_scaling_runs(chart), nothing=NOTHING_MISSING) if has_next_runs else None,
+        "next_url": f"{link_chart(chart, next_runs='1')}#next-runs" if can_plan else "",
+        "groups_maximum": GROUPS_MAXIMUM,
+        "kept": [(name, value) for name, values in request.GET.lists() for value in values if name != "fix"],
+        "has_more": _has_more(asked),
+        "fixed": [_make_fixed(fixed, chart.metric) for fixed in chart.fixed],
+        "asked": asked,
+        "predicted": ",".join(map(str, asked.predicted)),
+        "excluded": explain_empty(bar, has_series) if chart.is_empty else (),
+        "steps": list_first_steps(base_url) if _has_nothing(chart) else None,
+    }
+    return render(request, "charts/scaling/scaling.html", context)
+
+
+def _link_common_charts(text: str) -> list[tuple[str, str]]:
+    """Return text and link of each common chart, with the filter of the page."""
+    filter = {"q": text} if text else {}
+    return [(name, f"?{urlencode(filter | query, safe=':,/*')}") for name, query in _COMMON_CHARTS]
+
+
+def _has_more(asked: ScalingRequest) -> bool:
+    """Return whether a chart option is set; the page has a button for the scale."""
+    shown = (name for name, each in OPTIONS.items() if each.label and name != "scale")
+    return any((*(getattr(asked, name) for name in shown), asked.limits, asked.targets))
+
+
+def _has_nothing(chart: ScalingChart) -> bool:
+    """Return whether this server has no measurements, rather than none that match."""
+    counts, request = chart.counts, chart.request
+    return (
+        chart.is_empty
+        and request.span.is_open
+        and not (request.filter.terms or request.filter.words or counts.failed or counts.unvalued)
+    )
+
+
+def make_option_field(asked: ScalingRequest, name: str) -> OptionField:
+    """Return the field of an option by the name of its field of the request."""
+    option, value = OPTIONS[name], getattr(asked, name)
+    choices = _offer(option.offers, value or "", is_open=False) if option.kind == "choice" else []
+    return OptionField(option, value, choices)
+
+
+def make_fields(chart: ScalingChart) -> dict[str, list[_Option]]:
+    """Return the options of each field; a value that was chosen automatically is submitted as empty."""
+    asked = chart.request
+    dimensions = [*_GROUPS[: len(asked.groups)], *_DIMENSIONS]
+    metrics = [(name, metric.label) for name, metric in SCALING_METRICS.items()]
+    throughputs = [(name, SCALING_METRICS[name].label) for name in THROUGHPUTS]
+    none = (NONE, "None")
+    color = chart.color.name if chart.color else NONE
+    facet = chart.facet.name if chart.facet else NONE
+    over = chart.over.name if chart.over else ""
+    return {
+        "metric": _offer(metrics, chart.metric.name, is_open=_is_open(asked.metric)),
+        "x": _offer(dimensions, split_axis(chart.x.name)[0], is_open=_is_open(asked.x)),
+        "color": _offer([none, *dimensions], split_axis(color)[0], is_open=_is_open(asked.color)),
+        "facet": _offer([none, *dimensions], facet, is_open=facet == NONE),
+        "over": _offer([("", "X axis"), *throughputs], over, is_open=False)
+        if chart.metric.unit == "ns"
+        else [],
+    }
+
+
+def make_combined_fields(chart: ScalingChart) -> list[CombinedField]:
+    """Return the fields of further metrics, and dimensions of x and color: those combined now, and one more."""
+    names = [each.metric.name for each in chart.more]
+    room = METRICS_MAXIMUM - 1 - len(names) if chart.over is None else 0
+    metrics = [("", "None"), *((f",{name}", metric.label) for name, metric in SCALING_METRICS.items())]
+    fields = [
+        CombinedField(
+            "metric",
+            f"metric-{place}",
+            "Metric, and",
+            _offer(metrics, name and f",{name}", is_open=False),
+            bool(name),
+        )
+        for place, name in enumerate([*names, *[""] * min(room, 1)])
+    ]
+    for parameter, title, axis in (("x", "X axis", chart.x), ("color", "Color", chart.color)):
+        others = split_axis(axis.name)[1:] if axis else ()
+        room = 0 if axis is None or axis.name == GROUP else PARTS_MAXIMUM - 1 - len(others)
+        for place, name in enumerate([*others, *[""] * min(room, 1)]):
+            options = _offer([("", "None"), *_MORE], name and f",{name}", is_open=False)
+            fields.append(
+                CombinedField(parameter, f"{parameter}-{place}", f"{title}, and", options, bool(name))
+            )
+    return fields
+
+
+def _link_groups(chart: ScalingChart) -> str:
+    """Return the link that makes a group of each value of x; "" if x has groups, or too many values."""
+    if chart.x.name == GROUP or not 0 < len(chart.x.values) <= GROUPS_MAXIMUM or chart.groups:
+        return ""
+    groups = [
+        f"{setting} = {write_filter(add_axis_value(Filter(), chart.x.name, value))}"
+        for setting, value in zip(chart.x.settings, chart.x.values, strict=True)
+    ]
+    return f"{link_chart(chart, x=GROUP)}&{urlencode({'group': groups}, doseq=True, safe=':,/*')}"
+
+
+def _is_open(axis: str | None) -> bool:
+    """Return whether the first dimension of an axis is automatic."""
+    return axis is None or axis.startswith(",")
+
+
+def _offer(choices: Sequence[tuple[str, str]], chosen: str, *, is_open: bool) -> list[_Option]:
+    return [("" if is_open and name == chosen else name, label, name == chosen) for name, label in choices]
+
+
+def _make_fixed(fixed: FixedDimension, metric: ScalingMetric) -> FixedField:
+    dimension = DIMENSIONS[fixed.dimension]
+    options = [
+        (
+            ""
+            if fixed.values == (choice.value,)
+            else f"{fixed.dimension}:{write_value(dimension, choice.value)}",
+            describe_choice(fixed.dimension, choice, metric),
+            fixed.values == (choice.value,),
+        )
+        for choice in fixed.choices
+    ]
+    if len(fixed.values) > 1:
+        several = ", ".join(describe_value(fixed.dimension, value) for value in fixed.values)
+        options.insert(0, ("", several, True))
+    return FixedField(fixed.dimension, dimension.label, (*options, (f"{fixed.dimension}:*", "any", False)))

@@ -1,0 +1,351 @@
+"""The cells of a chart from its series, with linear scaling and limits."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any, Final
+
+from benchapp.catalog.dimensions import split_pattern
+from benchapp.catalog.metrics import CATALOG, format_with_unit
+from benchapp.charts.read.axes import AxisValue, make_axis
+from benchapp.charts.read.scaling_defaults import Axes, list_settings
+from benchapp.charts.read.scaling_levels import SeriesLevels
+from benchapp.charts.read.scaling_shapes import (
+    KNOWN_LIMITS,
+    WIDTH_DIMENSIONS,
+    CellState,
+    Limit,
+    ResolvedRequest,
+    ScalingFacet,
+    ScalingLimit,
+    ScalingLine,
+    ScalingMetric,
+    ScalingPoint,
+    ScalingRun,
+    ScalingSpread,
+    ScalingTarget,
+)
+from benchapp.charts.read.series_table import SeriesTable
+from benchapp.framework.read.limits import KnownLimit, read_known_limits
+from benchapp.incidents.read.series_marks import find_worst_mark
+from benchapp.series.read.badges import order_codes
+from benchapp.series.read.titles import describe_value, format_size
+
+FAILED: Final = "failed-job"
+# More provisioned values would clutter the chart.
+_PROVISIONED_MAXIMUM: Final = 4
+_KNOWN_MAXIMUM: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The values of each axis of a chart in order; (None,) without that axis. named: dimensions that cells name."""
+
+    axes: Axes
+    xs: tuple[AxisValue, ...]
+    colors: tuple[AxisValue, ...]
+    facets: tuple[AxisValue, ...]
+    named: tuple[str, ...]
+
+
+# The values of panel, color and x.
+CellKey = tuple[AxisValue, AxisValue, AxisValue]
+
+
+def list_cell_keys(table: SeriesTable, axes: Axes) -> list[CellKey]:
+    """Return the cell of each row."""
+    none: Sequence[None] = [None] * table.length
+    facets = none if axes.facet is None else table.column(axes.facet)
+    colors = none if axes.color is None else table.column(axes.color)
+    return list(zip(facets, colors, table.column(axes.x), strict=True))
+
+
+def fill_facets(
+    table: SeriesTable, levels: SeriesLevels, grid: Grid, resolved: ResolvedRequest
+) -> tuple[ScalingFacet, ...]:
+    """Return the panels. table: the series of the chart, also those without a value."""
+    metric = resolved.metric
+    cells = _CellBuilder(table, levels, grid, metric)
+    lines = _LimitBuilder(table, grid, metric)
+    facets = []
+    labels = _list_labels(grid.axes.facet, grid.facets, "")
+    colors = list(zip(grid.colors, _list_labels(grid.axes.color, grid.colors, metric.label), strict=True))
+    for facet, label in zip(grid.facets, labels, strict=True):
+        rows = cells.list_rows(facet)
+        facets.append(
+            ScalingFacet(
+                value=facet,
+                label=label,
+                lines=tuple(cells.make_line(facet, *color) for color in colors),
+                limits=(
+                    *lines.list_targets(rows, resolved.targets),
+                    *lines.list_given(rows, resolved.limits),
+                    *lines.list_provisioned(rows),
+                    *(lines.list_known(rows) if KNOWN_LIMITS in resolved.limits else ()),
+                ),
+            )
+        )
+    return tuple(facets)
+
+
+def _list_labels(name: str | None, values: Sequence[AxisValue], alone: str) -> tuple[str, ...]:
+    """Return the labels of an axis; alone: of the only value without an axis."""
+    return (alone,) if name is None else make_axis(name, values).labels
+
+
+class _CellBuilder:
+    """Makes the lines of a chart from its series, grouped by cell."""
+
+    def __init__(self, table: SeriesTable, levels: SeriesLevels, grid: Grid, metric: ScalingMetric) -> None:
+        self._table, self._levels, self._grid, self._metric = table, levels, grid, metric
+        self._ids, self._badges = table.column("id"), table.column("badges")
+        self._series_ids = table.column("series_id")
+        self._rows: dict[CellKey, list[int]] = defaultdict(list)
+        for row, key in enumerate(list_cell_keys(table, grid.axes)):
+            self._rows[key].append(row)
+
+    def list_rows(self, facet: AxisValue) -> list[int]:
+        """Return the rows of a panel."""
+        return [row for (value, _, _), rows in self._rows.items() if value == facet for row in rows]
+
+    def make_line(self, facet: AxisValue, color: AxisValue, label: str) -> ScalingLine:
+        """Return a line with its cells."""
+        grid, metric = self._grid, self._metric
+        by_x = [self._rows.get((facet, color, x), []) for x in grid.xs]
+        rw, direction = self._find_pattern([row for rows in by_x for row in rows], color)
+        cells = [self._make_cell(rows) for rows in by_x]
+        return ScalingLine(color, label, rw, direction, tuple(_add_ideal(cells, grid, metric)))
+
+    def _make_cell(self, rows: Sequence[int]) -> ScalingPoint:
+        if not rows:
+            return ScalingPoint("missing")
+        levels = self._levels
+        failed = sum(FAILED in self._badges[row] for row in rows)
+        valued = [row for row in rows if self._ids[row] in levels.shown]
+        if not valued:
+            state: CellState = "failed" if failed else "unvalued"
+            series_ids = tuple(self._series_ids[row] for row in rows)
+            return ScalingPoint(state, series_ids=series_ids, failed_count=failed)
+        ids = tuple(self._ids[row] for row in valued)
+        spread = _mix_spreads([levels.shown[each] for each in ids], self._metric)
+        earlier = [levels.earlier[each] for each in ids if each in levels.earlier]
+        marks = [levels.marks[each] for each in ids if each in levels.marks]
+        overs = [levels.overs[each].median for each in ids if each in levels.overs]
+        return ScalingPoint(
+            state="apart" if spread.median is None else "measured",
+            spread=spread,
+            series_ids=tuple(self._series_ids[row] for row in valued),
+            badges=order_codes(tuple({code for row in valued for code in self._badges[row]})),
+            over=median([each for each in overs if each is not None]) if overs else None,
+            earlier=_mix_spreads(earlier, self._metric) if earlier else None,
+            failed_count=failed,
+            mark=find_worst_mark(marks),
+            regressed_count=sum(mark.state == "open" and mark.is_regression for mark in marks),
+            before=_mix_spreads([levels.before.get(each, levels.shown[each]) for each in ids], self._metric)
+            if levels.before.keys() & set(ids)
+            else None,
+            settings=list_settings(self._table, valued, self._grid.named),
+            runs=_order_runs(run for each in ids for run in levels.runs.get(each, ())),
+        )
+
+    def _find_pattern(self, rows: Sequence[int], color: AxisValue) -> tuple[str, str]:
+        """Return rw and direction if the whole line has one of each, else ""."""
+        name = self._grid.axes.color
+        if name == "pattern" and isinstance(color, str):
+            rw, direction = split_pattern(color)
+            return rw, direction or ""
+        if name in ("rw", "direction"):
+            rws = {self._table.column("rw")[row] for row in rows}
+            directions = {self._table.column("direction")[row] for row in rows}
+            if len(rws) == len(directions) == 1:
+                return rws.pop(), directions.pop()
+        return "", ""
+
+
+class _LimitBuilder:
+    """Makes the limits of a panel, in its metric: the given ones and provisioned IOPS."""
+
+    def __init__(self, table: SeriesTable, grid: Grid, metric: ScalingMetric) -> None:
+        self._grid, self._metric = grid, metric
+        self._keys = list_cell_keys(table, grid.axes)
+        self._xs, self._volumes = table.column(grid.axes.x), table.column("volume_count")
+        self._provisioned = table.column("provisioned_iops")
+        self._types, self._instances = table.column("volume_type"), table.column("instance_type")
+        self._block_sizes = table.column("block_size_bytes")
+
+    def list_given(self, rows: Sequence[int], limits: Sequence[Limit]) -> Iterator[ScalingLimit]:
+        """Yield the given limits; a limit per volume is multiplied by the number of volumes."""
+        counts = self._count_volumes(rows)
+        for limit in (each for each in limits if each != KNOWN_LIMITS):
+            values = _multiply(limit.value, counts) if limit.is_each else [limit.value] * len(counts)
+            yield ScalingLimit(limit.name, tuple(values), is_given=True)
+
+    def list_targets(self, rows: Sequence[int], targets: Sequence[ScalingTarget]) -> Iterator[ScalingLimit]:
+        """Yield the targets of the metric."""
+        own = [target for target in targets if target.metric == self._metric]
+        limits = self.list_given(rows, [target.limit for target in own])
+        for target, limit in zip(own, limits, strict=True):
+            yield replace(limit, target=target)
+
+    def list_provisioned(self, rows: Sequence[int]) -> Iterator[ScalingLimit]:
+        """Yield the provisioned IOPS of the volumes if the metric is IOPS; not for more than four values.
+
+        Each applies to the cells whose layouts all have it.
+        """
+        if self._metric.base != "iops":
+            return
+        xs = self._grid.xs
+        if self._grid.axes.x == "provisioned_iops":
+            products = [
+                x * count if isinstance(x, int) and count else None
+                for x, count in zip(xs, self._count_volumes(rows), strict=True)
+            ]
+            yield ScalingLimit("provisioned", tuple(products), is_given=False)
+            return
+        by_iops = self._group_cells(self._provisioned, rows)
+        if len(by_iops) > _PROVISIONED_MAXIMUM:
+            return
+        times = "" if self._metric.is_per_volume else " × n"
+        for iops, own in sorted(by_iops.items()):
+            cells = self._find_cells(own)
+            values = _multiply(iops, _keep_places(self._count_volumes(own), cells))
+            name = f"provisioned: {describe_value('provisioned_iops', iops)} IOPS{times}"
+            yield ScalingLimit(name, tuple(values), is_given=False, cells=cells)
+
+    def _group_cells(self, column: Sequence[Any], rows: Sequence[int]) -> dict[Any, list[int]]:
+        """Return the rows of the cells of a panel whose layouts all have the same known value, by the value."""
+        cells: dict[CellKey, list[int]] = defaultdict(list)
+        for row in rows:
+            cells[self._keys[row]].append(row)
+        found: dict[Any, list[int]] = defaultdict(list)
+        for own in cells.values():
+            values = {column[row] for row in own}
+            if len(values) == 1 and (value := values.pop()) is not None:
+                found[value] += own
+        return found
+
+    def _find_cells(self, rows: Sequence[int]) -> frozenset[tuple[AxisValue, int]]:
+        """Return the cells of the rows of a panel: value of the line and index on x."""
+        keys = {self._keys[row] for row in rows}
+        return frozenset((color, self._grid.xs.index(x)) for _, color, x in keys)
+
+    def list_known(self, rows: Sequence[int]) -> Iterator[ScalingLimit]:
+        """Yield the published limits of the volume types and instance types, for the cells whose layouts have one type.
+
+        At most four types of each; each in IOPS and as bandwidth, which the block size converts.
+        """
+        known = read_known_limits()
+        for is_instance, column in ((False, self._types), (True, self._instances)):
+            by_type = self._group_cells(column, rows)
+            names = sorted(name for name in by_type if (is_instance, name) in known)
+            for name in names[:_KNOWN_MAXIMUM]:
+                yield from self._list_of_type(known[is_instance, name], by_type[name])
+
+    def _list_of_type(self, limit: KnownLimit, rows: Sequence[int]) -> Iterator[ScalingLimit]:
+        """Yield the limit of a type in the unit of the metric, and its other limit by the block size.
+
+        rows: of the cells that have the type. Of volumes the other limit is left out where the first one is lower at
+        every x: it never applies.
+        """
+        cells, sizes = self._find_cells(rows), self._find_only(self._block_sizes, rows)
+        counts = self._count_volumes_of_layouts(rows) if limit.is_instance else self._count_volumes(rows)
+        # By what the limit of the type is multiplied at each x.
+        factors = [
+            None if not count else 1 / count if limit.is_instance else float(count)
+            for count in _keep_places(counts, cells)
+        ]
+        start = f"instance {limit.name}" if limit.is_instance else limit.name
+        times = "" if limit.is_instance or self._metric.is_per_volume else " × n"
+        is_iops = self._metric.base == "iops"
+        other_name = "bandwidth_bytes_per_s" if is_iops else "iops"
+        native, other = getattr(limit, self._metric.base), getattr(limit, other_name)
+        if native is not None:
+            values = tuple(None if factor is None else native * factor for factor in factors)
+            yield ScalingLimit(
+                f"{start} {format_with_unit(native, self._metric)}{times}", values, is_given=True, cells=cells
+            )
+        if other is None:
+            return
+        converted = [
+            None if size is None else other / size if is_iops else float(other * size) for size in sizes
+        ]
+        values = tuple(
+            None if factor is None or value is None else value * factor
+            for factor, value in zip(factors, converted, strict=True)
+        )
+        lowest = min((value for value in converted if value is not None), default=None)
+        if not any(values) or (not limit.is_instance and native and lowest is not None and lowest >= native):
+            return
+        shown = sorted({size for size in sizes if size is not None})
+        at = f" at {format_size(shown[0])}" if len(shown) == 1 else ""
+        kind = " bandwidth" if is_iops else ""
+        text = format_with_unit(other, CATALOG[other_name])
+        yield ScalingLimit(f"{start}{kind} {text}{at}{times}", values, is_given=True, cells=cells)
+
+    def _find_only(self, column: Sequence[Any], rows: Sequence[int]) -> list[Any]:
+        """Return the value of a column that all rows of an x have; None where they differ, or it is unknown."""
+        found = [{column[row] for row in rows if self._xs[row] == x} for x in self._grid.xs]
+        return [own.pop() if len(own) == 1 else None for own in found]
+
+    def _count_volumes_of_layouts(self, rows: Sequence[int]) -> list[int | None]:
+        """Return the number of volumes at each x, for metrics per volume; 1 for others, for which it does not count."""
+        if not self._metric.is_per_volume:
+            return [1] * len(self._grid.xs)
+        return self._find_only(self._volumes, rows)
+
+    def _count_volumes(self, rows: Sequence[int]) -> list[int | None]:
+        """Return by how much a limit per volume is multiplied at each x; None if different or unknown."""
+        if self._metric.is_per_volume:
+            return [1] * len(self._grid.xs)
+        if self._grid.axes.x == "volume_count":
+            return [x if isinstance(x, int) else None for x in self._grid.xs]
+        return self._find_only(self._volumes, rows)
+
+
+def _keep_places(counts: Sequence[int | None], cells: Collection[tuple[AxisValue, int]]) -> list[int | None]:
+    """Return the counts at the x of these cells; None elsewhere."""
+    places = {place for _, place in cells}
+    return [count if place in places else None for place, count in enumerate(counts)]
+
+
+def _multiply(value: float, counts: Sequence[int | None]) -> list[float | None]:
+    return [value * count if count else None for count in counts]
+
+
+def _order_runs(runs: Iterable[ScalingRun]) -> tuple[ScalingRun, ...]:
+    return tuple(sorted(runs, key=lambda run: (run.started_at, run.run, run.series)))
+
+
+def _mix_spreads(spreads: Sequence[ScalingSpread], metric: ScalingMetric) -> ScalingSpread:
+    """Return one spread for several series: median of their medians, lowest p10, highest p90.
+
+    Without a median if the metric is a percentile.
+    """
+    if len(spreads) == 1:
+        return spreads[0]
+    known = [spread.median for spread in spreads if spread.median is not None]
+    return ScalingSpread(
+        median=median(known) if metric.may_mix and known else None,
+        p10=min(spread.p10 for spread in spreads),
+        p90=max(spread.p90 for spread in spreads),
+        n=sum(spread.n for spread in spreads),
+        last_at=max(spread.last_at for spread in spreads),
+    )
+
+
+def _add_ideal(cells: Sequence[ScalingPoint], grid: Grid, metric: ScalingMetric) -> Iterator[ScalingPoint]:
+    """Yield the cells with linear scaling from the first, for throughput over volumes or stripes."""
+    first = next(
+        (place for place, cell in enumerate(cells) if cell.value and isinstance(grid.xs[place], int)), None
+    )
+    if first is None or not metric.is_throughput or grid.axes.x not in WIDTH_DIMENSIONS:
+        yield from cells
+        return
+    base, least = cells[first].value or 0.0, grid.xs[first]
+    for cell, x in zip(cells, grid.xs, strict=True):
+        if not isinstance(x, int) or not isinstance(least, int) or not least:
+            yield cell
+            continue
+        ideal = base * (1 if metric.is_per_volume else x / least)
+        yield replace(cell, ideal=ideal, efficiency=None if cell.value is None else cell.value / ideal)

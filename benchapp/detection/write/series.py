@@ -1,0 +1,375 @@
+"""Detection for one metric of one series: from its history and stored rows to the rows to write. Plain values.
+
+1. Detect changes in the values (metric.py).
+2. Add reported changes whose level ended, and find those to retain although they are not detected (reconcile.py).
+3. Match detected with stored changes, and decide for each row: update, insert or withdraw (reconcile.py).
+4. Fill the rows, and keep the starts of live rows unique.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+import numpy as np
+from django.conf import settings
+from numpy.typing import NDArray
+
+from benchapp.catalog.metrics import CATALOG
+from benchapp.detection.changepoints.segmentation import take_median
+from benchapp.detection.rules.calendar_profile import CalendarProfile, learn_profiles, remove_profiles
+from benchapp.detection.rules.noise_profile import SeriesState
+from benchapp.detection.rules.repetitions import find_repetitions, merge_repetitions
+from benchapp.detection.rules.variability import SpreadIncrease, TwoStates
+from benchapp.detection.write.histories import StoredHistory, to_microseconds, to_time
+from benchapp.detection.write.metric import (
+    METHOD,
+    DetectedChange,
+    MetricResult,
+    is_back,
+    judge_metric,
+)
+from benchapp.detection.write.reconcile import (
+    Decision,
+    StoredChange,
+    find_retained,
+    list_ended,
+    reconcile,
+)
+from benchapp.detection.write.rows import TRANSITIONS_MAXIMUM, ChangeRecord, StatusRecord
+from benchapp.models import ChangeState, DetectionStatus
+
+# Runs at the start of a cut history that are not evaluated, because earlier runs are not read.
+_MARGIN: Final = 128
+# Runs around a change for the usual interval.
+_INTERVAL_RUNS: Final = 30
+STATUSES: Final = {
+    SeriesState.LEARNING: DetectionStatus.LEARNING,
+    SeriesState.TOO_NOISY: DetectionStatus.NOISY,
+    SeriesState.STEADY: DetectionStatus.STEADY,
+    SeriesState.STALE: DetectionStatus.STALE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MetricHistory:
+    """One metric of one series: its finite values from the accepted baseline on, oldest first.
+
+    times: µs since 2000. updates_from: stored changes that start before this time (µs since 2000) are not updated.
+    Repetitions are one value, their median, with the time and run of the first; merged_runs: the runs if they were
+    merged, else 0. profiles: what was removed from the values.
+    """
+
+    series_id: int
+    metric: str
+    times: NDArray[np.int64]
+    run_ids: NDArray[np.int64]
+    values: NDArray[np.float64]
+    updates_from: int
+    merged_runs: int = 0
+    profiles: tuple[CalendarProfile, ...] = ()
+
+    @property
+    def is_rise_better(self) -> bool:
+        """Return whether higher values are an improvement."""
+        return CATALOG[self.metric].better == "higher"
+
+    def without_seasons(self) -> "MetricHistory":
+        """Return the history without what recurs with the hour and the weekday; itself if nothing does."""
+        profiles = learn_profiles(self.times, self.values) if settings.DETECTION_SEASONS else ()
+        if not profiles:
+            return self
+        return replace(self, values=remove_profiles(self.times, self.values, profiles), profiles=profiles)
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesOutcome:
+    """The rows to write for one metric of one series. status: None without values."""
+
+    updates: tuple[ChangeRecord, ...]
+    inserts: tuple[ChangeRecord, ...]
+    status: StatusRecord | None
+
+
+def select_metric(
+    history: StoredHistory, series_id: int, metric: str, *, baseline_from_at: datetime | None
+) -> MetricHistory:
+    """Return the finite values of a metric from its baseline on, repetitions merged."""
+    values = history.values[metric]
+    is_valid = np.isfinite(values)
+    updates_from = np.iinfo(np.int64).min
+    if baseline_from_at is not None:
+        is_valid &= history.times >= to_microseconds(baseline_from_at)
+        # The change to the baseline itself is not updated.
+        updates_from = to_microseconds(baseline_from_at) + 1
+    times = history.times[is_valid]
+    if (kind_start := history.find_kind_start(metric)) is not None:
+        # Changes in values of another kind of latency are not updated.
+        updates_from = max(updates_from, kind_start)
+    if history.is_cut and len(times):
+        updates_from = max(updates_from, int(times[min(_MARGIN, len(times) - 1)]))
+    run_ids, selected = history.run_ids[is_valid], values[is_valid]
+    starts = find_repetitions(times, selected)
+    if starts is None:
+        return MetricHistory(series_id, metric, times, run_ids, selected, int(updates_from))
+    return MetricHistory(
+        series_id,
+        metric,
+        times[starts],
+        run_ids[starts],
+        merge_repetitions(selected, starts),
+        int(updates_from),
+        merged_runs=len(selected),
+    )
+
+
+def judge_series_metric(
+    history: MetricHistory,
+    records: Sequence[ChangeRecord],
+    *,
+    smallest_change: float,
+    quiet_count: int = 0,
+    usual_spread: float | None = None,
+    now: datetime,
+) -> SeriesOutcome:
+    """Return the rows to write after an evaluation of the values.
+
+    records: all stored changes of the metric. Its values without their seasons are evaluated. smallest_change: the
+    relative threshold. quiet_count: values since. usual_spread: as of `judge_metric`.
+    """
+    history = history.without_seasons()
+    values = history.values
+    updatable = {
+        record.id: record
+        for record in records
+        if record.id is not None and to_microseconds(record.started_at) >= history.updates_from
+    }
+    if not len(values) and not updatable:
+        return SeriesOutcome((), (), None)
+    stored = [_locate(history, change_id, record) for change_id, record in updatable.items()]
+    confirmed = [(change.index, change.is_rise) for change in stored if change.state == ChangeState.CONFIRMED]
+    judged = judge_metric(
+        values, smallest_change=smallest_change, confirmed=confirmed, usual_spread=usual_spread
+    )
+    detected = _list_updatable(history, judged.changes, stored, smallest_change)
+    ended = list_ended(values, stored, detected, smallest_change=smallest_change)
+    detected += ended.detected
+    retained = find_retained(values, stored, detected) | ended.unchanged
+    decisions = reconcile(stored, detected, judged.suspicion, runs=len(values), retained=retained)
+    updates, inserts = _fill_rows(history, decisions, updatable, now)
+    updates, inserts = _separate_starts(updates, inserts, updatable)
+    status = None
+    if len(values):
+        count = len(values) + quiet_count
+        status = _make_status(history, judged, count, smallest_change=smallest_change, now=now)
+    return SeriesOutcome(tuple(updates), tuple(inserts), status)
+
+
+def _locate(history: MetricHistory, change_id: int, record: ChangeRecord) -> StoredChange:
+    """Return a stored change with the index of its run; by time if the run is deleted (null) or excluded."""
+    at = to_microseconds(record.started_at)
+    index = int(np.searchsorted(history.times, at))
+    of_run = np.flatnonzero(history.run_ids == (record.run_id or 0))
+    if of_run.size:
+        index = int(of_run[np.argmin(np.abs(history.times[of_run] - at))])
+    return StoredChange(
+        change_id,
+        record.state,
+        index,
+        record.relative > 0,
+        record.before,
+        record.after,
+        is_in_incident=record.incident_id is not None,
+    )
+
+
+def _list_updatable(
+    history: MetricHistory,
+    detected: Sequence[DetectedChange],
+    stored: Sequence[StoredChange],
+    smallest_change: float,
+) -> list[DetectedChange]:
+    """Return detected changes that exceed the threshold, or are stored already; one of each start.
+
+    A stored change may become slightly smaller than the threshold without being withdrawn.
+    """
+    live_indices = [change.index for change in stored if not change.is_withdrawn]
+    chosen: dict[int, DetectedChange] = {}
+    for change in detected:
+        start = int(history.times[change.index])
+        is_stored = any(abs(index - change.index) <= 1 for index in live_indices)
+        if start >= history.updates_from and (abs(change.relative) >= smallest_change or is_stored):
+            chosen.setdefault(start, change)
+    return list(chosen.values())
+
+
+def _fill_rows(
+    history: MetricHistory,
+    decisions: Sequence[Decision],
+    updatable: Mapping[int, ChangeRecord],
+    now: datetime,
+) -> tuple[list[ChangeRecord], list[ChangeRecord]]:
+    """Return the rows to update, without unchanged ones, and those to insert."""
+    updates, inserts = [], []
+    for decision in decisions:
+        stored = None if decision.change_id is None else updatable[decision.change_id]
+        record = _fill_row(history, decision, stored, now)
+        if stored is None:
+            inserts.append(record)
+        elif record != replace(stored, updated_at=now):
+            updates.append(record)
+    return updates, inserts
+
+
+def _fill_row(
+    history: MetricHistory, decision: Decision, stored: ChangeRecord | None, now: datetime
+) -> ChangeRecord:
+    columns: dict[str, Any] = {"state": decision.state, "updated_at": now, "withdrawn_at": None}
+    evidence: dict[str, Any] = dict(stored.evidence) if stored else {}
+    if decision.detected is not None:
+        columns |= _list_columns(history, decision.detected)
+        evidence |= _describe_evidence(history, decision.detected)
+    if decision.state == ChangeState.WITHDRAWN:
+        columns["withdrawn_at"] = (stored and stored.withdrawn_at) or now
+    if stored is None or stored.state != decision.state:
+        transition = {"state": decision.state.value, "at": now.isoformat()}
+        evidence["history"] = [*evidence.get("history", []), transition][-TRANSITIONS_MAXIMUM:]
+    if stored is None:
+        record = ChangeRecord(
+            series_id=history.series_id, metric=history.metric, found_at=now, evidence=evidence, **columns
+        )
+    else:
+        record = replace(stored, evidence=evidence, **columns)
+    return replace(record, evidence={**evidence, "is_back": _is_back(history, record)})
+
+
+def describe_levels(detected: DetectedChange) -> dict[str, Any]:
+    """Return levels, size, interval and confidence of a change by the names of the columns of `Change`."""
+    return {
+        "before_median": detected.before.median,
+        "before_n": detected.before.points,
+        "before_spread": detected.before.spread,
+        "after_median": detected.after.median,
+        "after_n": detected.after.points,
+        "after_spread": detected.after.spread,
+        "relative": detected.relative,
+        "relative_low": detected.low,
+        "relative_high": detected.high,
+        "confidence": 1 - detected.chance,
+    }
+
+
+def describe_spread_increase(history: MetricHistory, found: SpreadIncrease | None) -> dict[str, Any] | None:
+    """Return an increase in spread as it is stored: since when, and the relative spreads before and after."""
+    if found is None:
+        return None
+    since = to_time(history.times[found.index])
+    return {"from_at": since.isoformat(), "before": found.before, "after": found.after}
+
+
+def describe_two_states(history: MetricHistory, found: TwoStates | None) -> dict[str, Any] | None:
+    """Return two states as they are stored: medians in the base unit, share of the higher one, visits, since when."""
+    if found is None:
+        return None
+    return {
+        "low": found.low,
+        "high": found.high,
+        "high_share": found.high_share,
+        "visits": found.visits,
+        "from_at": to_time(history.times[found.from_index]).isoformat(),
+    }
+
+
+def _list_columns(history: MetricHistory, detected: DetectedChange) -> dict[str, Any]:
+    return {
+        "run_id": int(history.run_ids[detected.index]),
+        "started_at": to_time(history.times[detected.index]),
+        "last_good_run_id": int(history.run_ids[detected.index - 1]),
+        "is_regression": detected.is_rise != history.is_rise_better,
+        "method": METHOD,
+        **describe_levels(detected),
+    }
+
+
+def _describe_evidence(history: MetricHistory, detected: DetectedChange) -> dict[str, Any]:
+    first = max(detected.index - detected.before.points, 0)
+    last = min(detected.index + detected.after.points, len(history.times)) - 1
+    return {
+        "chance": detected.chance,
+        "t_score": detected.t_score,
+        "rank_score": detected.rank_score,
+        "correlation": detected.correlation,
+        "separation": detected.separation,
+        "usual_spread": detected.usual_spread,
+        "interval_s": _measure_interval(history, detected.index),
+        "points_from": to_time(history.times[first]).isoformat(),
+        "points_to": to_time(history.times[last]).isoformat(),
+    }
+
+
+def _measure_interval(history: MetricHistory, index: int) -> float:
+    """Return the usual interval of runs around an index, in s."""
+    around = history.times[max(index - _INTERVAL_RUNS, 0) : index + _INTERVAL_RUNS]
+    return round(take_median(np.diff(around)) / 1e6, 3) if len(around) > 1 else 0.0
+
+
+def _is_back(history: MetricHistory, record: ChangeRecord) -> bool:
+    """Return whether the values since a change are back at the level before it."""
+    index = int(np.searchsorted(history.times, to_microseconds(record.started_at)))
+    was_back = bool(record.evidence.get("is_back"))
+    return is_back(history.values, index, before=record.before, after=record.after, was_back=was_back)
+
+
+def _separate_starts(
+    updates: Sequence[ChangeRecord], inserts: Sequence[ChangeRecord], updatable: Mapping[int, ChangeRecord]
+) -> tuple[list[ChangeRecord], list[ChangeRecord]]:
+    """Keep the starts of live rows unique, also between two statements; return the rows to update and to insert.
+
+    A stored row whose start another row takes is withdrawn, unless it gets another start itself. Then the row that
+    takes its start (of a change that reverses within 5 runs) is withdrawn and inserted again.
+    """
+    updated = {record.id: record for record in updates if record.id is not None}
+    inserted = list(inserts)
+    owners = {
+        record.started_at: change_id
+        for change_id, record in updatable.items()
+        if record.state != ChangeState.WITHDRAWN
+    }
+    for record in [*updates, *inserts]:
+        owner_id = owners.get(record.started_at)
+        if record.state == ChangeState.WITHDRAWN or owner_id is None or owner_id == record.id:
+            continue
+        owner = updated.get(owner_id, updatable[owner_id])
+        if owner.state == ChangeState.WITHDRAWN:
+            continue
+        if owner.started_at == record.started_at:
+            updated[owner_id] = _withdraw(owner, record.updated_at)
+        elif record.id is not None:
+            inserted.append(replace(record, id=None, incident_id=None))
+            updated[record.id] = _withdraw(updatable[record.id], record.updated_at)
+    return list(updated.values()), inserted
+
+
+def _withdraw(record: ChangeRecord, now: datetime) -> ChangeRecord:
+    return replace(record, state=ChangeState.WITHDRAWN, updated_at=now, withdrawn_at=now)
+
+
+def _make_status(
+    history: MetricHistory, judged: MetricResult, count: int, *, smallest_change: float, now: datetime
+) -> StatusRecord:
+    return StatusRecord(
+        series_id=history.series_id,
+        metric=history.metric,
+        status=STATUSES[judged.state.state],
+        n=count,
+        spread=judged.profile.spread,
+        smallest_detectable_change=judged.profile.smallest_change,
+        runs_needed=judged.state.runs_needed,
+        spread_increase=describe_spread_increase(history, judged.spread_increase),
+        two_states=describe_two_states(history, judged.two_states),
+        seasons={profile.season: list(profile.factors) for profile in history.profiles},
+        smallest_change=smallest_change,
+        method=METHOD,
+        judged_at=now,
+        evaluated_to_at=to_time(int(history.times[-1])),
+    )

@@ -1,0 +1,323 @@
+"""The filter bar of lists and charts: the filter of the address as text and as chips."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+from urllib.parse import urlencode
+
+from django import forms
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.shortcuts import render
+from django.utils import timezone
+from django.utils.encoding import escape_uri_path
+
+from benchapp.catalog.dimensions import FILTER_DIMENSIONS, Dimension, get_filter_dimension
+from benchapp.catalog.filter_phrases import TimeRange
+from benchapp.catalog.grammar import (
+    LENGTH_MAXIMUM,
+    BadFilter,
+    Filter,
+    Query,
+    Term,
+    Test,
+    parse_query,
+    write_filter,
+    write_value,
+)
+from benchapp.catalog.spelling import is_readable, suggest_corrections
+from benchapp.framework.pages.time_range import TimeRangeControl, make_time_range
+from benchapp.framework.read.days import is_relative_moment, parse_moment
+from benchapp.framework.times import name_zone
+from benchapp.series.read.dimension_values import list_known_values
+from benchapp.series.read.exclusions import Exclusion, FindsAny, find_exclusions
+
+# Parameters of the bar itself: the text, and the two fields that add a term without script.
+WORDS: Final = "text"
+# Terms and words in links of before the filter bar.
+_LEGACY: Final = ("host", "pool", "rw", "direction", WORDS)
+_OWN: Final = ("q", "add", "value", "after", *_LEGACY)
+RANGE: Final = ("from", "to", "zone")
+"""Parameters of the time range."""
+_SIGNS: Final = {"=": "", ">=": "≥ ", "<=": "≤ ", ">": "> ", "<": "< "}
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """One term or word. text: in the filter language; url: the page without it."""
+
+    label: str
+    value: str
+    text: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class FilterError:
+    """What is wrong with a filter. before, wrong, after: the text in three parts; wrong: "" if it is the whole text."""
+
+    message: str
+    before: str
+    wrong: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class FilterBar:
+    """The context of `_filter_bar.html`.
+
+    text: in the canonical form, including legacy parameters and the two fields; as typed if it is not valid, and the
+    filter is empty then. typed: as typed in any case. instead: corrections of the error. others: all other parameters.
+    kept: query string with the filter and the time range, which links of the navigation bar have; "" without both.
+    resolved_url: the page with the time range and the metric of the text as parameters; None if it has neither.
+    hidden: (name, value) of parameters that do not depend on the filter. action: path of the page; clear_url: the page
+    without filter, None if there is none. offered: dimensions to add, as options. form: of the
+    page. time_range: None if the page has none, or has it outside of the bar. fields: a template with more fields.
+    """
+
+    text: str
+    filter: Filter
+    error: FilterError | None
+    chips: tuple[Chip, ...]
+    hidden: tuple[tuple[str, str], ...]
+    action: str
+    clear_url: str | None
+    offered: tuple[tuple[str, str, bool], ...] = tuple(
+        (dimension.name, dimension.label, False) for dimension in FILTER_DIMENSIONS.values()
+    )
+    form: forms.Form | None = None
+    time_range: TimeRangeControl | None = None
+    fields: str = ""
+    typed: str = ""
+    instead: tuple[str, ...] = ()
+    others: tuple[tuple[str, str], ...] = ()
+    resolved_url: str | None = None
+    kept: str = ""
+
+    @property
+    def suggestions(self) -> list[tuple[str, str]]:
+        """Return corrected filters with their links; a valid filter may have misspelled words, too.
+
+        One query if the filter is invalid or has words.
+        """
+        if self.error is None and not self.filter.words:
+            return []
+        corrections = suggest_corrections(self.typed, list_known_values())
+        own = [each for each in self.instead if is_readable(each)]
+        return [(each, _link(self.action, each, self.others)) for each in dict.fromkeys((*corrections, *own))]
+
+
+def make_filter_bar(
+    request: HttpRequest,
+    *,
+    keep: Sequence[str] = (),
+    form: forms.Form | None = None,
+    fields: str = "",
+    has_time_range: bool = False,
+    has_metric: bool = False,
+) -> FilterBar:
+    """Read the filter of the address.
+
+    has_time_range, has_metric: the page has the parameters from and to, or metric; a time range or a metric in the
+    filter becomes theirs (`resolved_url`). Other pages refuse it.
+    keep: names of parameters for hidden inputs, in order; repeated ones with all values; with `from` the page has its
+    time range outside of the bar. form, fields: as in FilterBar; their parameters are not in keep.
+    """
+    whole = read_text(request.GET)
+    path = escape_uri_path(request.path)
+    problem: BadFilter | None = None
+    query = Query(Filter())
+    try:
+        query = parse_query(whole)
+        _check_controls(query, has_time_range=has_time_range, has_metric=has_metric)
+    except BadFilter as caught:
+        problem, query = caught, Query(Filter())
+    filter = query.filter
+    kept = tuple((name, value) for name in keep for value in request.GET.getlist(name) if value != "")
+    rest = [
+        (name, value)
+        for name, values in request.GET.lists()
+        for value in values
+        if name not in _OWN and value != ""
+    ]
+    written = write_filter(filter)
+    text = whole if problem or len(written) > LENGTH_MAXIMUM else written
+    return FilterBar(
+        text=text,
+        filter=filter,
+        error=_describe_error(problem, whole) if problem else None,
+        chips=_make_chips(filter, path, rest),
+        hidden=kept,
+        action=path,
+        clear_url=_link(path, "", list(kept)) if text or rest != list(kept) else None,
+        form=form,
+        time_range=make_time_range(request.GET) if has_time_range and "from" not in keep else None,
+        fields=fields,
+        typed=whole,
+        instead=problem.suggestions if problem else (),
+        others=tuple(rest),
+        resolved_url=_resolve(query, path, rest),
+        kept=_link("", "" if problem else text, [each for each in rest if each[0] in RANGE]),
+    )
+
+
+def settle_filter(request: HttpRequest, bar: FilterBar, errors: Sequence[str] = ()) -> HttpResponse | None:
+    """Return the answer of every page to some addresses; None if the page shows what matches.
+
+    An invalid filter, or errors of other parameters, get the page of `refuse_address`. A time range or a metric in the
+    filter redirects to the page with them as parameters.
+    """
+    if bar.error is not None or errors:
+        return refuse_address(request, errors, bar=bar)
+    return HttpResponseRedirect(bar.resolved_url) if bar.resolved_url else None
+
+
+def refuse_address(
+    request: HttpRequest, errors: Sequence[str], *, bar: FilterBar | None = None
+) -> HttpResponse:
+    """Return a page with what is wrong in the address and its parameters as fields, but no chart; status 400."""
+    given = tuple(
+        (name, value)
+        for name, values in request.GET.lists()
+        for value in values
+        if name not in _OWN and value != ""
+    )
+    fields = "site/_parameter_fields.html" if errors else ""
+    kept = _link("", write_filter(bar.filter), []) if bar else ""
+    shown = bar and replace(
+        bar, hidden=() if errors else given, form=None, time_range=None, fields=fields, kept=kept
+    )
+    context = {"bar": shown, "errors": errors, "parameters": given, "path": request.path}
+    return render(request, "site/bad_address.html", context, status=400)
+
+
+def explain_empty(bar: FilterBar, finds_any: FindsAny) -> tuple[Exclusion, ...]:
+    """Return which parts of the filter exclude everything, with links instead of filters; as `find_exclusions`."""
+    return tuple(
+        replace(
+            each, instead=tuple((part, _link(bar.action, text, bar.others)) for part, text in each.instead)
+        )
+        for each in find_exclusions(bar.filter, finds_any)
+    )
+
+
+def describe_filter(filter: Filter) -> str:
+    """Return a filter as text for captions: "Volume type gp3, io2; not Filesystem xfs"; "" without a filter."""
+    terms = [
+        f"{'not ' if term.is_negated else ''}{get_filter_dimension(term.dimension).label} {_format_tests(term)}"
+        for term in filter.terms
+    ]
+    return "; ".join([*terms, *(f"“{word}”" for word in filter.words)])
+
+
+def read_text(query: QueryDict) -> str:
+    """Return the text of the filter with the term of the two fields and the legacy parameters."""
+    parts = (query.get("q", "").strip(), _read_added(query), *_read_legacy(query))
+    return " ".join(part for part in parts if part)
+
+
+def _check_controls(query: Query, *, has_time_range: bool, has_metric: bool) -> None:
+    """Raise BadFilter for a time range or metric that the page has no control for."""
+    if query.time_range is not None and not has_time_range:
+        message = "This page has no time range. Charts and lists have one"
+        raise BadFilter(message, suggestions=[write_filter(query.filter)])
+    if query.metric is not None and not has_metric:
+        message = (
+            f"{query.metric} is a metric, and this page shows no single one. Scaling, Matrix and History do"
+        )
+        raise BadFilter(message, suggestions=[write_filter(query.filter)])
+
+
+def _describe_error(problem: BadFilter, text: str) -> FilterError:
+    return FilterError(
+        f"{problem}.", text[: problem.start], text[problem.start : problem.end], text[problem.end :]
+    )
+
+
+def _resolve(query: Query, path: str, rest: Sequence[tuple[str, str]]) -> str | None:
+    """Return the link with the time range and the metric of a query as parameters; None if it has neither."""
+    if query.time_range is None and query.metric is None:
+        return None
+    given: dict[str, str] = {} if query.metric is None else {"metric": query.metric}
+    if query.time_range is not None:
+        given |= resolve_time_range(query.time_range, now=timezone.now())
+    replaced = {*given, *(("from", "to", "zone") if query.time_range else ())}
+    others = [(name, value) for name, value in rest if name not in replaced]
+    return _link(path, write_filter(query.filter), [*others, *((n, v) for n, v in given.items() if v)])
+
+
+def resolve_time_range(time_range: TimeRange, *, now: datetime) -> dict[str, str]:
+    """Return a time range as the parameters from, to and zone, in days of the reader's time zone; "" is open.
+
+    Hours begin with their day.
+    """
+    zone = name_zone()
+    return {
+        "from": _resolve_day(time_range.from_text, now=now),
+        "to": _resolve_day(time_range.to_text, now=now),
+        **({} if zone == "UTC" else {"zone": zone}),
+    }
+
+
+def _resolve_day(text: str, *, now: datetime) -> str:
+    if text in ("today", "yesterday"):
+        return (timezone.localtime(now) - timedelta(days=text == "yesterday")).date().isoformat()
+    if is_relative_moment(text):
+        return timezone.localtime(parse_moment(text, now=now)).date().isoformat()
+    return text
+
+
+def _read_added(query: QueryDict) -> str:
+    """Return the term of the two fields that add one without script."""
+    name, value = query.get("add", ""), query.get("value", "").strip()
+    if not name or not value:
+        return ""
+    # Spaces in the field are part of the value; in the text they end it.
+    return f"{name}:{value}" if '"' in value or not re.search(r"\s", value) else f'{name}:"{value}"'
+
+
+def _read_legacy(query: QueryDict) -> list[str]:
+    """Return legacy parameters as terms and words."""
+    written = []
+    for name in _LEGACY:
+        value = query.get(name, "")
+        if value and name in FILTER_DIMENSIONS:
+            term = Term(name, (Test("=", (value,)),))
+            written.append(write_filter(Filter((term,))))
+        elif value and name == WORDS:
+            written.append(write_filter(Filter((), tuple(value.split()))))
+    return written
+
+
+def _make_chips(filter: Filter, path: str, rest: Sequence[tuple[str, str]]) -> tuple[Chip, ...]:
+    chips = []
+    for place, term in enumerate(filter.terms):
+        others = Filter((*filter.terms[:place], *filter.terms[place + 1 :]), filter.words)
+        label = f"{'not ' if term.is_negated else ''}{get_filter_dimension(term.dimension).label}"
+        text = write_filter(Filter((term,)))
+        chips.append(Chip(label, _format_tests(term), text, _link(path, write_filter(others), rest)))
+    for place, word in enumerate(filter.words):
+        others = Filter(filter.terms, (*filter.words[:place], *filter.words[place + 1 :]))
+        text = write_filter(Filter((), (word,)))
+        chips.append(Chip("word", word, text, _link(path, write_filter(others), rest)))
+    return tuple(chips)
+
+
+def _format_tests(term: Term) -> str:
+    dimension = get_filter_dimension(term.dimension)
+    return ", ".join(_format_test(dimension, test) for test in term.tests)
+
+
+def _format_test(dimension: Dimension, test: Test) -> str:
+    if test.operator == "unknown":
+        return "unknown"
+    if dimension.kind in ("text", "uuid"):
+        return str(test.values[0]) or "empty"
+    values = [write_value(dimension, value) for value in test.values]
+    return "–".join(values) if test.operator == "between" else f"{_SIGNS[test.operator]}{values[0]}"
+
+
+def _link(path: str, text: str, rest: Sequence[tuple[str, str]]) -> str:
+    query = urlencode([*([("q", text)] if text else []), *rest])
+    return f"{path}?{query}" if query else path

@@ -1,0 +1,69 @@
+"""Pages of lists whose entries are created, canceled and restored: form, actions, one entry."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final
+
+from django import forms
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+
+from benchapp.framework.pages.access import read_person
+from benchapp.framework.pages.command_lines import format_curl_command
+from benchapp.framework.pages.page_context import make_base_url
+from benchapp.framework.queue import wake_up
+from benchapp.framework.write.bad_value import BadValue
+from benchapp.framework.write.list_entries import Entry, NotInThisState, UnknownEntry
+
+_WORD: Final = {"autocomplete": "off", "autocapitalize": "off", "spellcheck": "false"}
+WORD_INPUT: Final = forms.TextInput(attrs=_WORD)
+FILTER_INPUT: Final = forms.TextInput(attrs={**_WORD, "data-completion": ""})
+TEXT_INPUT: Final = forms.TextInput(attrs={"autocomplete": "off"})
+FILTER_HELP: Final = "Filter bar syntax: host:db-1, pool:web volume_type:gp3. Empty: all series."
+
+
+class EntryForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no type argument at run time
+    """What a creator gives; `instance` is the entry, not saved. What it means is checked when it is saved.
+
+    renamed: fields of the form by the columns that they stand for.
+    """
+
+    renamed: ClassVar[Mapping[str, str]] = {}
+
+    def refuse(self, problem: BadValue) -> None:
+        """Add an error to its field."""
+        text = str(problem)
+        self.add_error(
+            problem.field if problem.field in self.fields else None, f"{text[:1].upper()}{text[1:]}."
+        )
+
+
+def confirm_change(request: HttpRequest, text: str) -> None:
+    """Have a worker evaluate the change, and confirm it on the next page."""
+    wake_up()
+    messages.success(request, text, extra_tags="good")
+
+
+def change_entry(
+    request: HttpRequest, act: Callable[..., Entry], entry_id: int, *, success_text: str, page: str
+) -> HttpResponse:
+    """Act on an entry, and return to its page with the result."""
+    try:
+        act(entry_id, by=read_person(request))
+    except UnknownEntry as error:
+        raise Http404(f"{error}.") from error
+    except (NotInThisState, BadValue) as problem:
+        messages.error(request, f"Not changed: {problem}.", extra_tags="bad")
+    else:
+        confirm_change(request, success_text)
+    return redirect(page, entry_id)
+
+
+def describe_entry(request: HttpRequest, entry: Entry, *, title: str, path: str) -> Mapping[str, Any]:
+    """Return what the template `lists/entry.html` shows. path: of the list in the API."""
+    return {
+        "title": title,
+        "row": entry,
+        "activity": entry.list_activity(),
+        "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/{path}/{entry.pk}"),
+    }

@@ -1,0 +1,127 @@
+"""Number columns of tables: the unit in the header, significant digits, the raw value in the title."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite, sqrt
+from typing import Any, Final
+
+from msgspec import Struct
+
+from benchapp.catalog.metrics import (
+    CATALOG,
+    PERCENTILES,
+    UNKNOWN,
+    find_step,
+    format_three_digits,
+    group_thousands,
+)
+from benchapp.framework.pages.reason_texts import describe_missing
+
+# A column without values has the unit that it usually has.
+_USUAL_VALUES: Final = {"bytes/s": 1e8, "ns": 1e6}
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A display unit: 1 unit = divisor base units; the name is empty for IOPS."""
+
+    divisor: float
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One metric of a table."""
+
+    metric: str
+    label: str
+    scale: Scale
+    is_latency: bool
+
+
+# Not a dataclass, which takes five times as long to make: a list has thousands.
+class NumberCell(Struct, frozen=True):
+    """One formatted number. raw: in the base unit, None if unknown; reason: why it is unknown."""
+
+    text: str
+    raw: float | None
+    reason: str
+    metric: str
+
+
+def make_columns(rows: Iterable[Any], metrics: Sequence[str]) -> tuple[Column, ...]:
+    """Choose a unit for each base unit over all rows (objects with the metrics as attributes).
+
+    All latencies share one unit, to be comparable within a row. Elapsed time is a column if some row has it, and the
+    only one if no row has another metric.
+    """
+    kept = list(rows)
+    metrics = _choose_metrics(kept, metrics)
+    values: dict[str, list[float | None]] = defaultdict(list)
+    for name in metrics:
+        values[CATALOG[name].unit] += [getattr(row, name) for row in kept]
+    return tuple(
+        Column(
+            metric=name,
+            label=CATALOG[name].short,
+            scale=choose_scale(values[CATALOG[name].unit], CATALOG[name].unit),
+            is_latency=name.startswith("latency_"),
+        )
+        for name in metrics
+    )
+
+
+def _choose_metrics(rows: Sequence[Any], metrics: Sequence[str]) -> Sequence[str]:
+    others = [name for name in metrics if name != "elapsed_s"]
+    if "elapsed_s" not in metrics or all(row.elapsed_s is None for row in rows):
+        return others
+    has_others = any(getattr(row, name) is not None for row in rows for name in others)
+    return metrics if has_others else ["elapsed_s"]
+
+
+def make_cells(row: Any, columns: Iterable[Column]) -> tuple[NumberCell, ...]:
+    """Format a row's values in the columns' units; unknown ones with their reason from the row's `missing`."""
+    cells = []
+    for column in columns:
+        metric = column.metric
+        value = getattr(row, metric)
+        reason = find_reason(getattr(row, "missing", {}), metric) if value is None else ""
+        # As make_cell: a list has thousands.
+        cells.append(NumberCell(format_scaled(value, column.scale), value, reason, metric))
+    return tuple(cells)
+
+
+def make_cell(value: float | None, scale: Scale, metric: str, *, reason: str) -> NumberCell:
+    """Format one value in a unit."""
+    return NumberCell(format_scaled(value, scale), value, reason if value is None else "", metric)
+
+
+def choose_scale(values: Iterable[float | None], unit: str) -> Scale:
+    """Choose one unit for many values, by the middle of their range on a log axis."""
+    known = [value for value in values if value is not None and value > 0]
+    middle = sqrt(min(known)) * sqrt(max(known)) if known else _USUAL_VALUES.get(unit, 0.0)
+    return Scale(*find_step(middle, unit))
+
+
+def format_scaled(value: float | None, scale: Scale) -> str:
+    """Format a value without its unit; whole numbers from 1000 are grouped."""
+    if value is None or not isfinite(value):
+        return UNKNOWN
+    shown = value / scale.divisor
+    magnitude = abs(shown)
+    if not scale.name or magnitude >= 999.5:
+        return group_thousands(shown)
+    if 0 < magnitude < 0.9995:
+        # Under one column 0.240 and 0.241 have the same digits.
+        return f"{shown:#.3g}"
+    return format_three_digits(shown)
+
+
+def find_reason(missing: Mapping[str, str], metric: str) -> str:
+    """Return why a metric has no value: the reason of the metric, its group, or the whole measurement."""
+    groups = ["percentiles"] if metric in PERCENTILES else []
+    for name in (metric, *groups, "latency" if metric.startswith("latency_") else metric, "all"):
+        if name in missing:
+            return describe_missing(missing[name])
+    return "fio did not print it"

@@ -1,0 +1,122 @@
+"""Security headers of all responses, and the client address."""
+
+import re
+from collections.abc import Callable
+from ipaddress import ip_address
+from typing import Final
+
+import structlog
+from django.conf import settings
+from django.core.exceptions import BadRequest
+from django.http import HttpRequest
+from django.http.response import HttpResponseBase
+
+from benchapp.framework.write.audit import WriteSource, write_from
+from benchapp.models import User, shown_to
+
+log = structlog.get_logger(__name__)
+
+# No inline scripts or styles and no other origins: injected HTML, as in a job name, has no effect.
+CONTENT_SECURITY_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+PERMISSIONS_POLICY: Final = "camera=(), geolocation=(), microphone=(), payment=(), usb=()"
+
+
+def add_headers(
+    get_response: Callable[[HttpRequest], HttpResponseBase],
+) -> Callable[[HttpRequest], HttpResponseBase]:
+    """Add the policies to every response, and keep personal responses out of caches."""
+
+    def answer(request: HttpRequest) -> HttpResponseBase:
+        return _add_headers(request, get_response(request))
+
+    return answer
+
+
+def check_proxy(
+    get_response: Callable[[HttpRequest], HttpResponseBase],
+) -> Callable[[HttpRequest], HttpResponseBase]:
+    """Ignore what a peer reports about the sender unless it is a trusted proxy: any client can write it.
+
+    Raises BadRequest where an unknown TLS proxy would be redirected to the address that it was asked for, without end.
+    """
+
+    def answer(request: HttpRequest) -> HttpResponseBase:
+        peer = request.META.get("REMOTE_ADDR", "")
+        if is_trusted_proxy(peer):
+            return get_response(request)
+        names = [name for name in request.META if name.startswith("HTTP_X_FORWARDED_")]
+        reported = {name: request.META.pop(name) for name in names}
+        if reported.get("HTTP_X_FORWARDED_PROTO") == "https" and _is_redirected(request):
+            log.warning("proxy.not_trusted", peer=peer)
+            raise BadRequest(
+                f"TLS proxy {peer} is not trusted: add its address to BENCHAPP_TRUSTED_PROXIES, or remove the header "
+                "X-Forwarded-Proto"
+            )
+        return get_response(request)
+
+    return answer
+
+
+def name_reader_and_writer(
+    get_response: Callable[[HttpRequest], HttpResponseBase],
+) -> Callable[[HttpRequest], HttpResponseBase]:
+    """Name the signed-in user and the client address, for audit records; without a user the reader is a stranger."""
+
+    def answer(request: HttpRequest) -> HttpResponseBase:
+        def find_user() -> User | None:
+            return request.user if isinstance(request.user, User) else None
+
+        with (
+            write_from(WriteSource(find_user, address=read_client_address(request))),
+            shown_to(lambda: find_user() is None),
+        ):
+            return get_response(request)
+
+    return answer
+
+
+def _is_redirected(request: HttpRequest) -> bool:
+    """Return whether SecurityMiddleware redirects a request without TLS."""
+    path = request.path.lstrip("/")
+    is_exempt = any(re.search(pattern, path) for pattern in settings.SECURE_REDIRECT_EXEMPT)
+    return settings.SECURE_SSL_REDIRECT and not is_exempt
+
+
+def read_client_address(request: HttpRequest) -> str:
+    """Return the client address: the rightmost hop that is not a trusted proxy.
+
+    X-Forwarded-For is used only if the connection comes from a trusted proxy, as any client can send it.
+    """
+    address = request.META.get("REMOTE_ADDR", "") or "unknown"
+    hops = [hop.strip() for hop in request.headers.get("X-Forwarded-For", "").split(",") if hop.strip()]
+    while hops and is_trusted_proxy(address):
+        address = hops.pop()
+    return address
+
+
+def is_trusted_proxy(address: str) -> bool:
+    """Return whether an address is one of BENCHAPP_TRUSTED_PROXIES; ::ffff:10.0.0.1 is 10.0.0.1."""
+    try:
+        client = ip_address(address)
+    except ValueError:
+        return False
+    mapped = getattr(client, "ipv4_mapped", None) or client
+    return any(mapped in network for network in settings.TRUSTED_PROXIES)
+
+
+def _add_headers(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+    response.headers.setdefault("Content-Security-Policy", CONTENT_SECURITY_POLICY)
+    response.headers.setdefault("Permissions-Policy", PERMISSIONS_POLICY)
+    if _is_personal(request, response):
+        # Views may override this: API reads use ETags, the agent archive is public.
+        response.headers.setdefault("Cache-Control", "private, no-store")
+    return response
+
+
+def _is_personal(request: HttpRequest, response: HttpResponseBase) -> bool:
+    """Return whether the request has a session or token, valid or not, or the response sets a cookie; no query."""
+    has_key = settings.SESSION_COOKIE_NAME in request.COOKIES or "Authorization" in request.headers
+    return has_key or bool(response.cookies)

@@ -1,0 +1,134 @@
+"""What keeps results from being stored, or delays it: for `/readyz`, Overview and Uploads."""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from math import isinf
+from pathlib import Path
+from typing import Final
+
+from django.conf import settings
+from django.db.models import Min
+from django.utils import timezone
+
+from benchapp.framework.queue import BrokerState, check_broker
+from benchapp.framework.times import format_age
+from benchapp.models import Heartbeat, Pulse, Submission
+
+# Beat sends a task every interval of the sweep. A busy worker executes it some intervals later.
+_SILENT_AFTER_SWEEPS: Final = 6
+# A backlog of 60 000 results takes one worker this long.
+LATE_AFTER: Final = timedelta(minutes=5)
+
+
+@dataclass(frozen=True, slots=True)
+class DiskSpace:
+    """The monitored disk. path: the data directory."""
+
+    path: Path
+    free_bytes: int
+
+    @property
+    def is_low(self) -> bool:
+        """Return whether less than BENCHAPP_DISK_RESERVE_MIB is free; then no result is stored."""
+        return self.free_bytes < settings.DISK_RESERVE_BYTES
+
+
+def measure_disk() -> DiskSpace | None:
+    """Return the disk of the data directory, None without one (external PostgreSQL)."""
+    try:
+        return DiskSpace(settings.DATA_DIR, shutil.disk_usage(settings.DATA_DIR).free)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """How results are stored, while PostgreSQL answers.
+
+    worker_silence_s, beat_silence_s: time since the last heartbeat, infinite before the first. oldest_waiting_s: age of
+    the oldest submission that can be processed now, 0 without one. disk: None without a data directory.
+    """
+
+    broker: BrokerState
+    worker_silence_s: float
+    beat_silence_s: float
+    oldest_waiting_s: float
+    disk: DiskSpace | None
+
+    @property
+    def worker(self) -> str:
+        """Return "ok" if a worker executes tasks or looks for submissions itself, else "silent"."""
+        return "silent" if self.worker_silence_s > _silent_after_s() else "ok"
+
+    @property
+    def beat(self) -> str:
+        """Return "ok" if tasks of beat reach a worker, else "silent"; "none" without a broker."""
+        if self.broker == BrokerState.NONE:
+            return "none"
+        return "silent" if self.beat_silence_s > _silent_after_s() else "ok"
+
+    @property
+    def is_late(self) -> bool:
+        """Return whether a submission has waited for more than five minutes."""
+        return self.oldest_waiting_s > LATE_AFTER.total_seconds()
+
+    @property
+    def can_store(self) -> bool:
+        """Return whether a result that is posted now is accepted and stored."""
+        return self.worker == "ok" and not (self.disk and self.disk.is_low)
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Return what is wrong and what to do, the cause of others first."""
+        return tuple(self._list_problems())
+
+    def _list_problems(self) -> Iterator[str]:
+        if self.disk and self.disk.is_low:
+            yield (
+                f"The disk of {self.disk.path} is nearly full: {self.disk.free_bytes // 2**20} MiB are free. Results "
+                "are rejected. Free space on it."
+            )
+        if self.worker == "silent":
+            yield (
+                f"No worker answers ({_describe_silence(self.worker_silence_s)}). Results are accepted and wait. Start "
+                "a worker, or read its log for the reason."
+            )
+        if self.broker in (BrokerState.AWAY, BrokerState.FULL):
+            yield (
+                "The broker does not answer. Check that it runs, and BROKER_URL with its password."
+                if self.broker == BrokerState.AWAY
+                else "The broker is full and refuses messages. Restart it empty, or raise its maxmemory."
+            ) + " Until then workers look for results by themselves, up to a minute later."
+        elif self.beat == "silent" and self.worker == "ok":
+            yield (
+                f"No task of beat reaches a worker ({_describe_silence(self.beat_silence_s)}). Check that beat runs, "
+                "and that beat and workers can sign in to the broker: read their logs."
+            )
+        if self.is_late and self.worker == "ok":
+            age = format_age(timezone.now() - timedelta(seconds=self.oldest_waiting_s))
+            yield f"The oldest waiting upload was received {age} ago. Workers are slower than results arrive: add one."
+
+
+def read_readiness() -> Readiness:
+    """Ask the broker, and PostgreSQL in two queries; takes about 2 s if the broker hangs."""
+    silences = Heartbeat.objects.read_silences()
+    oldest_at = Submission.objects.due().aggregate(oldest=Min("received_at"))["oldest"]
+    return Readiness(
+        broker=check_broker(),
+        worker_silence_s=silences[Pulse.WORKER],
+        beat_silence_s=silences[Pulse.BEAT],
+        oldest_waiting_s=max(0.0, (timezone.now() - oldest_at).total_seconds()) if oldest_at else 0.0,
+        disk=measure_disk(),
+    )
+
+
+def _silent_after_s() -> float:
+    return float(_SILENT_AFTER_SWEEPS * settings.SWEEP_INTERVAL_S)
+
+
+def _describe_silence(silence_s: float) -> str:
+    if isinf(silence_s):
+        return "none has since the installation"
+    return f"the last time {format_age(timezone.now() - timedelta(seconds=silence_s))} ago"

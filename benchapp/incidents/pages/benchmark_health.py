@@ -1,0 +1,243 @@
+"""Benchmark health: benchmarks that need work, how many incidents were true, and what is detectable where."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from benchapp.catalog.grammar import Filter, write_filter
+from benchapp.catalog.metrics import CATALOG
+from benchapp.framework.pages.access import may_read
+from benchapp.framework.pages.filter_bar import explain_empty, make_filter_bar, settle_filter
+from benchapp.framework.pages.filter_forms import keep_query, read_choice
+from benchapp.framework.pages.pagination import read_page_number, turn_page
+from benchapp.framework.pages.time_range import describe_bounds, read_time_range
+from benchapp.framework.pages.value_texts import format_count, format_integer, format_percent
+from benchapp.incidents.pages.detection_status_texts import describe_detection
+from benchapp.incidents.read.benchmark_health import (
+    PERIOD_DAYS,
+    SERIES_MAXIMUM,
+    BenchmarkHealth,
+    HealthGrouping,
+    HealthProposal,
+    HealthRow,
+    VerdictCounts,
+    VerdictRow,
+    read_benchmark_health,
+)
+from benchapp.incidents.read.detection_status import list_detection_status
+from benchapp.models import SAMPLE_HOST, DetectionStatus, name_scopes
+from benchapp.series.read.exclusions import has_series
+from benchapp.series.read.level_range import match_span
+
+ROWS_ON_A_PAGE: Final = 100
+# Hosts and workloads with most incidents; the rest is in their own rows above.
+_VERDICT_ROWS: Final = 12
+_GROUPINGS: Final[dict[HealthGrouping, str]] = {
+    "series": "Series",
+    "host": "Host or pool",
+    "profile": "Profile",
+}
+_NOUNS: Final[dict[HealthGrouping, str]] = {
+    "series": "series",
+    "host": "hosts and pools",
+    "profile": "profiles",
+}
+_STATUSES: Final = {"": "Any", **{each.value: each.value.capitalize() for each in DetectionStatus}}
+
+
+@dataclass(frozen=True, slots=True)
+class HealthLine:
+    """One row of the table. detail: below the name; proposal: a sentence, "" without; dry_run_url: of its threshold."""
+
+    row: HealthRow
+    name: str
+    detail: str
+    url: str
+    precision: str
+    proposal: str
+    dry_run_url: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictLine:
+    """One row of a table of verdicts."""
+
+    name: str
+    row: VerdictRow
+    precision: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictTable:
+    """Verdicts by detector version, host or workload. left_out: rows that are not shown."""
+
+    label: str
+    lines: Sequence[VerdictLine]
+    left_out: int
+
+
+@require_safe
+@may_read
+def benchmark_health(request: HttpRequest) -> HttpResponse:
+    """List series, hosts or profiles with findings, the verdicts of the period, and the status of each metric."""
+    bar = make_filter_bar(request, fields="incidents/_health_fields.html", has_time_range=True)
+    errors: list[str] = []
+    grouping = read_choice(request.GET, "by", _GROUPINGS, errors, noun="grouping")
+    status = read_choice(request.GET, "status", _STATUSES, errors)
+    range = read_time_range(request.GET, errors)
+    page = read_page_number(request.GET, errors)
+    if (answer := settle_filter(request, bar, errors)) is not None:
+        return answer
+    within = match_span(range.levels)
+    health = read_benchmark_health(
+        bar.filter,
+        grouping=grouping,
+        now=timezone.now(),
+        within=within,
+        without=SAMPLE_HOST,
+        offset=(page - 1) * ROWS_ON_A_PAGE,
+        limit=ROWS_ON_A_PAGE,
+    )
+    metrics, links = turn_page(
+        request,
+        errors,
+        read=lambda after: list_detection_status(
+            status, bar.filter, within=within, after=after, limit=ROWS_ON_A_PAGE
+        ),
+    )
+    has_more = health.row_count > page * ROWS_ON_A_PAGE
+    context = {
+        **links,
+        "title": _describe_health(health, grouping),
+        "bar": bar,
+        "errors": errors,
+        "range": describe_bounds(range.from_at, range.to_at),
+        "health": health,
+        "excluded": () if health.series_count else explain_empty(bar, has_series),
+        "first_column": _GROUPINGS[grouping],
+        "groupings": [(value, label, value == grouping) for value, label in _GROUPINGS.items()],
+        "statuses": [(value, label, value == status) for value, label in _STATUSES.items()],
+        "status": status,
+        "lines": [_describe_row(row, bar.filter, grouping) for row in health.rows],
+        "summary": _summarize(health),
+        "tables": _make_tables(health),
+        "metrics": [
+            (metric, CATALOG[metric.result.metric].short, describe_detection(metric.result))
+            for metric in metrics.items
+        ],
+        "period_days": PERIOD_DAYS,
+        "series_maximum": SERIES_MAXIMUM,
+        "first_url": keep_query(request.GET, page=None) if page > 1 else None,
+        "next_url": keep_query(request.GET, page=str(page + 1)) if has_more else None,
+    }
+    return render(request, "incidents/benchmark_health.html", context, status=400 if errors else 200)
+
+
+def _describe_health(health: BenchmarkHealth, grouping: HealthGrouping) -> str:
+    """Return the title: "3 of 48 series need work"."""
+    if not health.series_count:
+        return "Benchmark health: no series"
+    noun, count = _NOUNS[grouping], health.row_count + health.healthy_count
+    if not health.row_count:
+        return f"Benchmark health: no findings in {format_integer(count)} {noun}"
+    verb = "needs" if health.row_count == 1 else "need"
+    return (
+        f"Benchmark health: {format_integer(health.row_count)} of {format_integer(count)} {noun} {verb} work"
+    )
+
+
+def _describe_row(row: HealthRow, filter: Filter, grouping: HealthGrouping) -> HealthLine:
+    name, detail, url = row.key, "", ""
+    if row.series is not None:
+        name = row.series.workload_title
+        detail = f"{row.series.scope_name} · {row.series.target_title}"
+        url = reverse("series", args=[row.series.id])
+    elif grouping == "host":
+        name = name_scopes([row.key])
+        kind, _, value = row.key.partition(":")
+        url = _link_series(filter.with_value(kind, value))
+    else:
+        name = row.key or "no profile"
+    if row.series is None:
+        detail = f"{row.facts.series_count} series"
+    return HealthLine(
+        row,
+        name,
+        detail,
+        url,
+        _format_precision(row.facts.verdicts),
+        _describe_proposal(row.proposal) if row.proposal else "",
+        _link_dry_run(row.proposal, row, filter, grouping) if row.proposal else "",
+    )
+
+
+def _link_series(filter: Filter) -> str:
+    return f"{reverse('series_list')}?{urlencode({'q': write_filter(filter)})}"
+
+
+def _link_dry_run(proposed: HealthProposal, row: HealthRow, filter: Filter, grouping: HealthGrouping) -> str:
+    """Return the form for a dry run of the proposed threshold, for the host or pool of the row."""
+    scope = row.series.scope if row.series is not None else row.key if grouping == "host" else ""
+    kind, _, value = scope.partition(":")
+    of_scope = filter.with_value(kind, value) if scope else filter
+    threshold = f"{proposed.proposal.threshold * 100:g}"
+    query = urlencode({"metric": proposed.metric, "threshold": threshold, "filter": write_filter(of_scope)})
+    return f"{reverse('add_detection_policy')}?{query}"
+
+
+def _describe_proposal(proposed: HealthProposal) -> str:
+    """Return the effect of the threshold in a sentence."""
+    effect = proposed.proposal
+    label = CATALOG[proposed.metric].label
+    true = f" and {effect.real_left_out} of {effect.real} true ones" if effect.real else ""
+    return (
+        f"{label}: a threshold of {format_percent(effect.threshold)} instead of {format_percent(proposed.threshold)}"
+        f" leaves out {effect.noise_left_out} of {effect.noise} noise incidents{true}."
+    )
+
+
+def _summarize(health: BenchmarkHealth) -> str:
+    """Return the precision of the period in a sentence."""
+    total = health.total
+    if not total.incident_count:
+        return f"No regressions were reported in the last {PERIOD_DAYS} days."
+    verb = "was" if total.incident_count == 1 else "were"
+    count = format_count(total.incident_count, "regression")
+    reported = f"{count} {verb} reported in the last {PERIOD_DAYS} days"
+    rated, noise = total.verdicts.rated, total.verdicts.noise
+    if not rated:
+        return f"{reported}; none has a verdict. Resolve incidents with a verdict to see how many were true."
+    precision = _format_precision(total.verdicts)
+    warning = " More than a third of them are noise." if total.verdicts.is_mostly_noise else ""
+    return f"{reported}; {rated} with a verdict: {rated - noise} true, {noise} noise (precision {precision}).{warning}"
+
+
+def _format_precision(verdicts: VerdictCounts) -> str:
+    precision = verdicts.precision
+    return "–" if precision is None else f"{precision * 100:.0f} %"
+
+
+def _make_tables(health: BenchmarkHealth) -> list[VerdictTable]:
+    named = (
+        ("Detector version", health.by_method, str),
+        ("Host or pool", health.by_scope, lambda scope: name_scopes([scope])),
+        ("Workload", health.by_workload, str),
+    )
+    return [
+        VerdictTable(
+            label,
+            [
+                VerdictLine(name_of(row.name), row, _format_precision(row.verdicts))
+                for row in rows[:_VERDICT_ROWS]
+            ],
+            max(0, len(rows) - _VERDICT_ROWS),
+        )
+        for label, rows, name_of in named
+    ]

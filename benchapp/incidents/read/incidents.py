@@ -1,0 +1,300 @@
+"""Incidents: the inbox, and one incident with its changes and activity."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+from typing import Any, Final
+
+from django.utils import timezone
+
+from benchapp.framework.read.binary_columns import fetch_rows
+from benchapp.framework.read.pagination import Cursor, Page, SizeCursor, cut_page
+from benchapp.incidents.read.changes import ChangeSort, make_change_cursor, read_change_cursor
+from benchapp.incidents.read.incident_changes import read_incident_changes
+from benchapp.incidents.read.series_marks import SEVERITY_ORDER
+from benchapp.incidents.read.shapes import (
+    ChangeOrder,
+    EventRow,
+    IncidentDetail,
+    IncidentFilter,
+    IncidentRow,
+    LastAction,
+    MetricSizeRow,
+    PooledLevelRow,
+    Tab,
+)
+from benchapp.models import (
+    Change,
+    ChangeState,
+    Incident,
+    IncidentEvent,
+    IncidentState,
+    User,
+    label_link,
+    name_person,
+)
+from benchapp.models.filtering import match_changes
+
+# Per answer of the API; `list_changes` has all. A sweep has 320 series with three metrics.
+CHANGES_MAXIMUM: Final = 500
+_BY_SIZE: Final = ChangeOrder()
+EVENTS_MAXIMUM: Final = 500
+_PEOPLE_MAXIMUM: Final = 500
+# Upper bound of the counter in the navigation bar.
+COUNT_MAXIMUM: Final = 99
+# How long the inbox offers to undo a person's last action.
+_FRESH: Final = timedelta(hours=1)
+_SEVERITY_RANK: Final = f"array_position(ARRAY{[severity.value for severity in SEVERITY_ORDER]}, severity)"
+# Of regressions. Those of OPEN, NEW and ACKNOWLEDGED are not snoozed.
+_TAB_CONDITIONS: Final = {
+    Tab.OPEN: "is_open",
+    Tab.NEW: "is_open AND state = 'new'",
+    Tab.ACKNOWLEDGED: "is_open AND state = 'acknowledged'",
+    Tab.SNOOZED: "is_open",
+    Tab.RECOVERED: "state <> 'resolved' AND recovered_at IS NOT NULL",
+    Tab.RESOLVED: "state = 'resolved'",
+}
+_SORTED_BY: Final = {"started_at": "started_at", "size": "abs(incident.relative)"}
+
+
+def list_incidents(
+    filters: IncidentFilter, *, after: str | None = None, limit: int = 50, sort: ChangeSort = "-started_at"
+) -> Page[IncidentRow]:
+    """Return incidents after the cursor, latest start first or by `sort`; one query. Raises BadCursor."""
+    cursor, match = read_change_cursor(after, sort=sort), _match_incidents(filters)
+    column, is_descending = _SORTED_BY[sort.removeprefix("-")], sort.startswith("-")
+    if cursor is not None:
+        sign, value = (
+            "<" if is_descending else ">",
+            cursor.size if isinstance(cursor, SizeCursor) else cursor.at,
+        )
+        # The first bound repeats what the second says, so that PostgreSQL starts inside of the index.
+        text = f"{column} {sign}= %s AND ({column}, incident.id) {sign} (%s, %s)"
+        match = match.and_also(text, value, value, cursor.id)
+    direction = "DESC" if is_descending else "ASC"
+    rows = _read_rows(match, order=f"{column} {direction}, incident.id {direction}", limit=limit + 1)
+    return cut_page(rows, limit, cursor_of=partial(make_change_cursor, sort=sort))
+
+
+def list_most_severe(filters: IncidentFilter, *, limit: int = 200) -> Page[IncidentRow]:
+    """Return incidents, most severe first, then newest; one query, one page only.
+
+    next_cursor is not None if more incidents match: the filter must be narrowed.
+    """
+    order = f"{_SEVERITY_RANK}, started_at DESC, incident.id DESC"
+    rows = _read_rows(_match_incidents(filters), order=order, limit=limit + 1)
+    return cut_page(rows, limit, cursor_of=lambda incident: Cursor(incident.started_at, incident.id))
+
+
+def read_incident(
+    incident_id: int, *, order: ChangeOrder = _BY_SIZE, limit: int = CHANGES_MAXIMUM
+) -> IncidentDetail | None:
+    """Return one incident with its changes and activity; None if it does not exist. Four queries.
+
+    limit: of its changes.
+    """
+    rows = list_incidents_by_id([incident_id])
+    if not rows:
+        return None
+    found = read_incident_changes(incident_id, order=order, limit=limit)
+    events = (
+        IncidentEvent.objects.filter(incident_id=incident_id)
+        .order_by("at", "id")
+        .values_list("id", "at", "by_id", "by__username", "kind", "text", "undone_at", "before")
+    )
+    return IncidentDetail(
+        row=rows[0],
+        changes=found.changes,
+        changes_left_out=found.left_out,
+        largest=found.largest,
+        scopes=found.scopes,
+        workloads=found.workloads,
+        live_count=found.live_count,
+        events=tuple(_make_event(event) for event in events[:EVENTS_MAXIMUM]),
+    )
+
+
+def list_incidents_by_id(incident_ids: Sequence[int]) -> list[IncidentRow]:
+    """Return these incidents, latest start first; one query, none without ids."""
+    if not incident_ids:
+        return []
+    match = _Condition("incident.id = ANY(%s)", (list(incident_ids),))
+    return _read_rows(match, order="started_at DESC, incident.id DESC", limit=len(incident_ids))
+
+
+def count_new() -> int:
+    """Count new regressions, those of the tab, at most 99; one query over the index of states."""
+    # On every page: to compose the query takes twenty times as long as to run it.
+    ((count,),) = fetch_rows(
+        "SELECT count(*) FROM (SELECT FROM benchapp_incident WHERE state = %s AND is_open"
+        " AND is_regression AND (snoozed_until IS NULL OR snoozed_until <= %s) LIMIT %s) AS new",
+        [IncidentState.NEW.value, timezone.now(), COUNT_MAXIMUM],
+    )
+    return int(count)
+
+
+def count_tabs(filters: IncidentFilter) -> dict[Tab, int]:
+    """Count the incidents of the tabs of unresolved regressions, whatever the tab of the filter; one query."""
+    asked = _match_incidents(replace(filters, tab=Tab.ALL)).and_also("state <> 'resolved'")
+    tabs = (Tab.OPEN, Tab.NEW, Tab.ACKNOWLEDGED, Tab.SNOOZED, Tab.RECOVERED)
+    own = [_match_tab(tab) for tab in tabs]
+    counts = ", ".join(f"count(*) FILTER (WHERE {each.text})" for each in own)
+    (row,) = fetch_rows(
+        f"SELECT {counts} FROM benchapp_incident incident WHERE {asked.text}",  # noqa: S608
+        [*(value for each in own for value in each.values), *asked.values],
+    )
+    return dict(zip(tabs, row, strict=True))
+
+
+def read_last_action(person: User, *, kinds: Sequence[str]) -> LastAction | None:
+    """Return a person's last action of these kinds within the hour that is not undone.
+
+    One query; two after an action on several incidents.
+    """
+    mine = IncidentEvent.objects.filter(by=person, undone_at=None, kind__in=kinds)
+    row = (
+        mine.filter(at__gte=timezone.now() - _FRESH)
+        .order_by("-at", "-id")
+        .values_list("id", "incident_id", "kind", "at", "before__bulk")
+        .first()
+    )
+    if row is None:
+        return None
+    event_id, incident_id, kind, at, bulk = row
+    incidents = mine.filter(before__bulk=bulk).count() if bulk else 1
+    return LastAction(event_id, incident_id, kind, at, bulk or "", incidents)
+
+
+def list_editors() -> list[tuple[int, str]]:
+    """Return (id, name) of possible assignees, by name; one query."""
+    people = User.objects.filter(is_active=True).exclude(role="viewer").order_by("username")
+    return list(people.values_list("id", "username")[:_PEOPLE_MAXIMUM])
+
+
+def list_merge_targets(incident: IncidentRow, *, limit: int = 20) -> list[tuple[int, str]]:
+    """Return (id, title) of open incidents of the same direction within 30 days, nearest in time first; one query."""
+    near = (
+        incident.started_at - timedelta(days=30),
+        incident.started_at + timedelta(days=30),
+    )
+    found = Incident.objects.filter(
+        is_open=True,
+        is_regression=incident.is_regression,
+        started_at__range=near,
+    ).exclude(pk=incident.id)
+    rows = found.order_by("-started_at", "-id").values_list("id", "title", "started_at")[: 5 * limit]
+    nearest = sorted(rows, key=lambda row: abs(row[2] - incident.started_at))
+    return [(incident_id, title) for incident_id, title, _ in nearest[:limit]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Condition:
+    """A condition on incidents in SQL, with its values."""
+
+    text: str
+    values: tuple[Any, ...] = ()
+
+    def and_also(self, text: str, *values: Any) -> "_Condition":
+        """Return both conditions."""
+        return _Condition(f"{self.text} AND {text}", (*self.values, *values))
+
+
+def _match_incidents(filters: IncidentFilter) -> _Condition:
+    tab = _match_tab(filters.tab)
+    found = _Condition("merged_into_id IS NULL").and_also(tab.text, *tab.values)
+    if filters.match.terms or filters.match.words:
+        of_it = Change.objects.filter(match_changes(filters.match), incident__isnull=False)
+        text, values = of_it.values("incident_id").query.sql_with_params()
+        found = found.and_also(f"incident.id IN ({text})", *values)
+    for name in ("state", "severity", "is_regression"):
+        if (value := getattr(filters, name)) is not None:
+            found = found.and_also(f"{name} = %s", value)
+    for comparison, at in ((">=", filters.from_at), ("<", filters.to_at)):
+        if at is not None:
+            found = found.and_also(f"started_at {comparison} %s", at)
+    return found
+
+
+def _match_tab(tab: Tab) -> _Condition:
+    if tab == Tab.ALL:
+        return _Condition("TRUE")
+    if tab == Tab.IMPROVEMENTS:
+        return _Condition("NOT is_regression")
+    regression = _Condition(f"is_regression AND {_TAB_CONDITIONS[tab]}")
+    if tab in (Tab.RECOVERED, Tab.RESOLVED):
+        return regression
+    now = timezone.now()
+    if tab == Tab.SNOOZED:
+        return regression.and_also("snoozed_until > %s", now)
+    return regression.and_also("(snoozed_until IS NULL OR snoozed_until <= %s)", now)
+
+
+def _read_rows(match: _Condition, *, order: str, limit: int) -> list[IncidentRow]:
+    rows = fetch_rows(
+        f"{_READ} WHERE {match.text} ORDER BY {order} LIMIT %s",
+        [ChangeState.WITHDRAWN.value, *match.values, limit],
+    )
+    return [_make_row(*row) for row in rows]
+
+
+def _make_row(
+    metric_sizes: list[dict[str, Any]],
+    pooled_levels: list[dict[str, Any]],
+    assignee_name: str | None,
+    series_count: int,
+    *copied: Any,
+) -> IncidentRow:
+    fields = dict(zip(_COPIED, copied, strict=True))
+    return IncidentRow(
+        metric_sizes=tuple(MetricSizeRow(**size) for size in metric_sizes),
+        pooled_levels=tuple(PooledLevelRow(**level) for level in pooled_levels),
+        assignee_name=name_person(assignee_name),
+        series_count=series_count,
+        link_title=label_link(fields["link"], fields["link_label"]),
+        **fields,
+    )
+
+
+def _make_event(row: Sequence[Any]) -> EventRow:
+    event_id, at, by_id, by_name, kind, text, undone_at, before = row
+    if kind == "assigned" and text.startswith("to "):
+        # The text of pipeline.incidents.triage.assign.
+        text = f"to {name_person(text.removeprefix('to '))}"
+    return EventRow(event_id, at, by_id, name_person(by_name), kind, text, undone_at, has_before=bool(before))
+
+
+_COPIED: Final = (
+    "id",
+    "title",
+    "scope",
+    "state",
+    "verdict",
+    "severity",
+    "has_manual_severity",
+    "is_regression",
+    "started_at",
+    "metric",
+    "relative",
+    "change_count",
+    "common_factors",
+    "suspects",
+    "assignee_id",
+    "link",
+    "link_label",
+    "snoozed_until",
+    "recovered_at",
+    "is_open",
+    "merged_into_id",
+    "planned_event_id",
+    "opened_at",
+    "updated_at",
+    "resolved_at",
+)
+# The arguments of _make_row, in order. Composed by Django it takes ten times as long as to run.
+_READ: Final = (
+    "SELECT metric_sizes, pooled_levels, person.username, (SELECT count(DISTINCT series_id) FROM benchapp_change"  # noqa: S608
+    " WHERE incident_id = incident.id AND state <> %s),"
+    f" {', '.join(f'incident.{name}' for name in _COPIED)} FROM benchapp_incident incident"
+    " LEFT JOIN benchapp_user person ON person.id = assignee_id"
+)

@@ -1,0 +1,198 @@
+"""Candidates: changes that may belong to incidents, and the family of tests for their significance."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import log1p
+from typing import Any, Final, NamedTuple
+
+from django.db.models import Count, Q
+
+from benchapp.detection.rules.baselines import DRIFT_METHOD
+from benchapp.detection.rules.noise_profile import BASELINE_RUNS
+from benchapp.detection.rules.pooled_levels import POOLED_METHOD
+from benchapp.detection.rules.recovery import find_recoveries
+from benchapp.detection.rules.significance import ChangeClaim, ScopeTests, count_separated
+from benchapp.incidents.rules.grouping import Moment
+from benchapp.models import Change, ChangeState, DetectionResult, DetectionStatus, Host, IncidentState
+
+# Changes that began longer before the current batch are not assigned any more.
+_REACH: Final = timedelta(days=60)
+_LIVE: Final = (ChangeState.PROVISIONAL, ChangeState.CONFIRMED)
+_FIELDS: Final = (
+    "id",
+    "series_id",
+    "series__scope",
+    "series__last_at",
+    "metric",
+    "is_regression",
+    "started_at",
+    "state",
+    "relative",
+    "before_median",
+    "after_median",
+    "incident_id",
+    "incident__state",
+    "before_n",
+    "after_n",
+    "evidence__chance",
+    "evidence__t_score",
+    "evidence__separation",
+    "evidence__usual_spread",
+    "evidence__interval_s",
+)
+
+
+class _WaitingStep(NamedTuple):
+    id: int
+    is_regression: bool
+    incident_id: int | None
+    before_median: float
+    after_median: float
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A change as grouping sees it. chance: that noise alone causes it. newest_at: the last run of its series.
+
+    separated_before: runs before a separated change, else 0. may_join: its series has enough runs. may_open: it also
+    exceeds the noise of its series.
+    """
+
+    change_id: int
+    series_id: int
+    scope: str
+    metric: str
+    is_regression: bool
+    at: datetime
+    newest_at: datetime
+    interval_s: float
+    chance: float
+    separated_before: int
+    relative: float
+    is_confirmed: bool
+    may_join: bool
+    may_open: bool
+    incident_id: int | None
+    is_resolved: bool
+
+    @property
+    def moment(self) -> Moment:
+        """Return the start of the change."""
+        return Moment(self.change_id, self.at, self.interval_s)
+
+    @property
+    def claim(self) -> ChangeClaim:
+        """Return the change as the significance test sees it."""
+        return ChangeClaim(
+            self.change_id,
+            self.series_id,
+            self.chance,
+            counts=self.may_open,
+            separated_before=self.separated_before,
+        )
+
+
+def read_candidates(
+    scopes: Sequence[str], *, around: datetime, reads_results: bool = False
+) -> list[Candidate]:
+    """Return the live changes of level of these scopes that have an incident or may get one, by time; two queries.
+
+    around: changes from more than 60 days before it are omitted. reads_results: also if all of them have an incident;
+    `may_join` and `may_open` are known only then, or if one has none.
+    """
+    rows = list(
+        Change.objects.filter(series__scope__in=scopes, state__in=_LIVE, started_at__gte=around - _REACH)
+        .filter(Q(incident=None) | Q(incident__merged_into=None))
+        # Drifts have separate incidents (pipeline/incidents/drift.py); pooled changes were tested by their own family.
+        .exclude(method__in=(DRIFT_METHOD, POOLED_METHOD))
+        .order_by("started_at", "id")
+        .values(*_FIELDS)
+    )
+    lines: dict[tuple[int, str], list[_WaitingStep]] = defaultdict(list)
+    for row in rows:
+        lines[row["series_id"], row["metric"]].append(
+            _WaitingStep(*(row[name] for name in _WaitingStep._fields))
+        )
+    recoveries = {change_id for line in lines.values() for change_id in find_recoveries(line)}
+    is_waiting = reads_results or any(row["incident_id"] is None for row in rows)
+    judged = _read_results(rows) if is_waiting else {}
+    return [
+        _make_candidate(row, judged.get((row["series_id"], row["metric"])))
+        for row in rows
+        if row["id"] not in recoveries
+    ]
+
+
+def read_pooled_candidates(scopes: Sequence[str], *, around: datetime) -> list[Candidate]:
+    """Return the live pooled changes of these scopes, with or without an incident, by time; one query.
+
+    around: changes from more than 60 days before it are omitted.
+    """
+    rows = Change.objects.filter(series__scope__in=scopes, state__in=_LIVE, method=POOLED_METHOD)
+    rows = rows.filter(Q(incident=None) | Q(incident__merged_into=None), started_at__gte=around - _REACH)
+    return [_make_candidate(row, None) for row in rows.order_by("started_at", "id").values(*_FIELDS)]
+
+
+def read_families(scopes: Sequence[str]) -> dict[str, ScopeTests]:
+    """Return the family of each scope; two queries."""
+    counts = (
+        DetectionResult.objects.filter(series__scope__in=scopes)
+        .values("series__scope")
+        .annotate(tests=Count("id"), series_count=Count("series_id", distinct=True))
+        .values_list("series__scope", "tests", "series_count")
+    )
+    hosts = max(Host.objects.active().count(), 1)
+    return {scope: ScopeTests(tests=1, series=1, scopes=hosts) for scope in scopes} | {
+        scope: ScopeTests(tests=tests, series=series, scopes=hosts) for scope, tests, series in counts
+    }
+
+
+def _make_candidate(row: Mapping[str, Any], result: DetectionResult | None) -> Candidate:
+    is_confirmed = row["state"] == ChangeState.CONFIRMED
+    is_young = row["evidence__usual_spread"] is not None
+    may_join = result is not None and (is_confirmed or is_young or result.n >= BASELINE_RUNS)
+    return Candidate(
+        change_id=row["id"],
+        series_id=row["series_id"],
+        scope=row["series__scope"],
+        metric=row["metric"],
+        is_regression=row["is_regression"],
+        at=row["started_at"],
+        newest_at=row["series__last_at"] or row["started_at"],
+        interval_s=row["evidence__interval_s"] or 0.0,
+        # Noise causes changes of young series about as often as the weakest of others, however certain they are.
+        chance=1.0 if is_young or row["evidence__chance"] is None else row["evidence__chance"],
+        separated_before=0 if is_young else _count_before_separation(row),
+        relative=row["relative"],
+        is_confirmed=is_confirmed,
+        may_join=may_join,
+        may_open=result is not None and may_join and _exceeds_noise(row["relative"], result),
+        incident_id=row["incident_id"],
+        is_resolved=row["incident__state"] == IncidentState.RESOLVED,
+    )
+
+
+def _count_before_separation(row: Mapping[str, Any]) -> int:
+    """Return the runs before a separated change, 0 for others; changes of the first method have no separation."""
+    return count_separated(
+        separation=row["evidence__separation"] or 0.0,
+        t_score=row["evidence__t_score"] or 0.0,
+        before_n=row["before_n"],
+        after_n=row["after_n"],
+    )
+
+
+def _exceeds_noise(relative: float, result: DetectionResult) -> bool:
+    """Return whether a change exceeds the noise of a series that is too noisy."""
+    if result.status != DetectionStatus.NOISY or result.smallest_detectable_change is None:
+        return True
+    return relative > -1 and abs(log1p(relative)) > log1p(result.smallest_detectable_change)
+
+
+def _read_results(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[int, str], DetectionResult]:
+    ids = {row["series_id"] for row in rows}
+    if not ids:
+        return {}
+    return {(row.series_id, row.metric): row for row in DetectionResult.objects.filter(series_id__in=ids)}

@@ -1,0 +1,74 @@
+"""Columns of one measurement: metrics, reasons of missing ones, and badges."""
+
+from typing import Any
+
+from benchapp.catalog.metrics import CATALOG
+from benchapp.fio.merging.histogram import coarsen_bins
+from benchapp.fio.report import Direction, Group, Latency
+from benchapp.fio.workload.spec import WorkloadSpec
+from benchapp.intake.normalize.validity_inputs import RunContext, collect_validity_inputs
+from benchapp.series.validity.badges import Badge
+from benchapp.series.validity.inputs import Steadiness
+from benchapp.series.validity.rules import is_too_few, judge_validity
+
+
+def measurement_columns(
+    context: RunContext,
+    group: Group,
+    direction: Direction,
+    *,
+    spec: WorkloadSpec,
+    steadiness: Steadiness | None = None,
+) -> dict[str, Any]:
+    """Return the columns of a measurement by name: metrics in base units, `missing`, `percentiles`, `badges`.
+
+    steadiness: of the direction's logs, if any.
+    """
+    kind, latency = _choose_latency(direction)
+    inputs = collect_validity_inputs(
+        context, group, direction, spec=spec, latency=latency, steadiness=steadiness
+    )
+    # Callers wait for the total latency; by default, fio prints percentiles only of the completion latency.
+    total_or_completion = direction.total or direction.completion
+    percentiles = dict(latency.percentiles) if latency else {}
+    missing = dict(direction.missing)
+    values: dict[str, Any] = {
+        "job_name": group.name[:200],
+        # A failed run has no valid measurement, whichever of its jobs failed.
+        "error": group.error or (context.failure.error if context.failure else 0),
+        "latency_kind": kind,
+        "latency_stddev_ns": total_or_completion.stddev_ns if total_or_completion else None,
+        "total_ios": direction.total_ios,
+        "io_bytes": direction.io_bytes,
+        "runtime_s": direction.runtime_s,
+        "clones": len(group.jobs),
+        "latency_bins": coarsen_bins(latency.bins) if latency and latency.bins else None,
+        "percentiles": {f"{percent:.10g}": value for percent, value in percentiles.items()},
+        "missing": missing,
+        "badges": [_plain_badge(badge) for badge in judge_validity(inputs)],
+    }
+    for name, metric in CATALOG.items():
+        if metric.percentile is not None:
+            values[name] = percentiles.get(metric.percentile)
+            if values[name] is not None and is_too_few(inputs.samples, metric.percentile):
+                values[name] = None
+                missing[name] = "few-samples"
+        elif metric.latency_field:
+            values[name] = total_or_completion and getattr(total_or_completion, metric.latency_field)
+        else:
+            values[name] = getattr(direction, name)
+    return values
+
+
+def _choose_latency(direction: Direction) -> tuple[str, Latency | None]:
+    """Return kind and distribution of the percentiles: clat, unless only lat has any."""
+    completion, total = direction.completion, direction.total
+    if completion is not None and (completion.percentiles or total is None or not total.percentiles):
+        return "clat", completion
+    if total is not None:
+        return "lat", total
+    return "", None
+
+
+def _plain_badge(badge: Badge) -> dict[str, Any]:
+    return {"code": badge.code, "sentence": badge.sentence, "numbers": dict(badge.numbers)}

@@ -1,0 +1,359 @@
+"""Convert one submission to database rows. Pure."""
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import Any, Final
+
+import orjson
+
+from benchapp.fio import PARSER_VERSION, UnreadableOutput, read_output
+from benchapp.fio.output import measure_length
+from benchapp.fio.report import Direction, Document, Group, Note, Report
+from benchapp.fio.workload.spec import UNKNOWN_ORDER, WorkloadSpec, fit_text, read_workload
+from benchapp.framework.times import format_utc_moment
+from benchapp.intake.normalize.failure import find_failure
+from benchapp.intake.normalize.measurement import measurement_columns
+from benchapp.intake.normalize.sender_context import (
+    SenderContext,
+    SubmissionSource,
+    Unstorable,
+    describe_unreadable,
+    parse_context,
+)
+from benchapp.intake.normalize.traces import PlannedTrace, RunTraces, parse_traces
+from benchapp.intake.normalize.validity_inputs import RunContext, read_run_context
+from benchapp.intake.posts.envelope import SendingAgent
+from benchapp.intake.posts.published_document import MEASUREMENTS_MAXIMUM
+from benchapp.series.validity.badges import sort_codes
+from benchapp.series.validity.inputs import RunFailure
+from benchapp.storage.write.identity import canonical_json, environment_key, key_of, series_key
+
+# Terse lines have the date of the text beside them.
+_PRINTED_DATES: Final = ("normal", "terse")
+_CLOCK_TOLERANCE: Final = timedelta(days=1)
+_OLDEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
+# More concurrent workloads are named by a digest: 20 000 jobs that each list the others would exhaust the memory.
+_CONCURRENT_NAMED: Final = 8
+# Of command, labels and warnings, which each run of a submission repeats: 40 KB may have 10 000 reports.
+_REPEATED_BYTES_MAXIMUM: Final = 32 * 2**20
+# Further options of a workload and their length: more than any job file has. Every series of the workload repeats them.
+_OPTIONS_MAXIMUM: Final = 64
+_OPTION_LENGTH: Final = 200
+# The loop of the recipe is from 0 to 1000; its published limit does not apply to another number of files.
+_SMALL_FILES: Final = ("gitlab-smallfiles", "1001")
+_MEASURED: Final = ("read", "write", "trim", "mixed", "sync")
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedMeasurement:
+    """One row of Measurement, with key and fields of its series."""
+
+    series_key: bytes
+    workload_key: bytes
+    workload: Mapping[str, Any]
+    direction: str
+    ordinal: int
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRun:
+    """One row of Run with its measurements; target and environment by key and fields."""
+
+    source: SubmissionSource
+    document: int
+    target_key: bytes
+    target: Mapping[str, Any]
+    environment_key: bytes
+    environment: Mapping[str, Any]
+    values: Mapping[str, Any]
+    measurements: tuple[PlannedMeasurement, ...]
+    traces: tuple[PlannedTrace, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The rows of one submission."""
+
+    source: SubmissionSource
+    runs: tuple[PlannedRun, ...]
+    agent: SendingAgent
+
+    @property
+    def failure(self) -> str:
+        """Return why its first run that failed did, "" if none did."""
+        return next((run.values["command"]["failure"] for run in self.runs if run.values["error"]), "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Concurrent:
+    """Workloads that ran together, with their counts. digest: of many, which are not named; computed once for all."""
+
+    counts: Counter[str]
+    total: int
+    digest: str = ""
+
+    def describe_others(self, own: str) -> str:
+        """Name the other workloads; of many, their number and the digest."""
+        if self.digest:
+            return f"{self.total - 1} others of {self.digest}"
+        counts = {workload: count - (workload == own) for workload, count in sorted(self.counts.items())}
+        return ", ".join(f"{workload} × {count}" for workload, count in counts.items() if count)
+
+
+def plan_submission(source: SubmissionSource) -> Plan:
+    """Parse a submission and return its rows. Raises Unstorable."""
+    sender = parse_context(source)
+    try:
+        report = read_output(sender.output, time_zone=sender.time_zone)
+    except UnreadableOutput as error:
+        raise Unstorable(error.code, describe_unreadable(error, sender.command)) from error
+    traces = parse_traces(sender.logs, report)
+    _check_repeated(sender, report)
+    runs: list[PlannedRun] = []
+    room = MEASUREMENTS_MAXIMUM
+    for number in range(len(report.documents)):
+        runs.append(_plan_run(source, sender, report, number, traces=traces, room=room))
+        room -= len(runs[-1].measurements)
+        if room < 0:
+            raise Unstorable(
+                "too-many-measurements",
+                f"the result has more than {MEASUREMENTS_MAXIMUM} measurements: run fewer jobs at a time, or send each"
+                " report separately",
+            )
+    return Plan(source, tuple(runs), sender.agent)
+
+
+def _check_repeated(sender: SenderContext, report: Report) -> None:
+    """Raise Unstorable if what each run of a submission repeats is too large for the number of its reports."""
+    count = len(report.documents)
+    warnings = [_plain_note(note) for note in report.warnings]
+    size = len(orjson.dumps([_describe_command(sender, None), sender.labels, warnings]))
+    if count > 1 and count * size > _REPEATED_BYTES_MAXIMUM:
+        raise Unstorable(
+            "too-many-reports",
+            f"the body has {count} reports, whose runs would each repeat {size} bytes of command, labels and warnings"
+            f" (at most {_REPEATED_BYTES_MAXIMUM // 2**20} MiB together): send each report separately",
+        )
+
+
+def _plan_run(
+    source: SubmissionSource,
+    sender: SenderContext,
+    report: Report,
+    number: int,
+    *,
+    traces: RunTraces,
+    room: int,
+) -> PlannedRun:
+    """Return a run with at most one measurement more than there is room for."""
+    document = report.documents[number]
+    environment = {**sender.environment, "fio_version": document.fio_version[:100] or None}
+    target_key = key_of(sender.target)
+    starts = list(_list_starts(sender, document))
+    known = [moment for moment in starts if _is_plausible(moment, source)]
+    started_at = known[0] if known else source.received_at
+    refused = [_refuse_time(moment) for moment in starts if not _is_plausible(moment, source)][:1]
+    has_zone = document.format not in _PRINTED_DATES or sender.time_zone is not None
+    finished_at = (document.finished_at if has_zone else None) or sender.finished_at or document.finished_at
+    failure = find_failure(report, number, sender.command)
+    context = read_run_context(document, environment=environment, target=sender.target, failure=failure)
+    planned = _plan_measurements(source.scope, target_key, document, context=context, traces=traces)
+    measurements = tuple(islice(planned, room + 1))
+    values = {
+        "profile": sender.profile or _find_profile(document),
+        "sweep_id": sender.sweep_id,
+        "labels": dict(sender.labels),
+        "started_at": started_at,
+        "started_at_is_known": bool(known),
+        "finished_at": finished_at
+        if finished_at and finished_at >= started_at and _is_plausible(finished_at, source)
+        else None,
+        "format": document.format,
+        "fio_version": document.fio_version[:100],
+        "command": _describe_command(sender, failure),
+        "error": failure.error if failure else 0,
+        "is_partial": document.is_partial,
+        "warnings": [_plain_note(note) for note in (*refused, *report.warnings, *traces.warnings)],
+        "badges": _unite_badges(measurements, has_failed=failure is not None),
+        "parser_version": PARSER_VERSION,
+    }
+    return PlannedRun(
+        source=source,
+        document=number,
+        target_key=target_key,
+        target=sender.target,
+        environment_key=environment_key(environment),
+        environment=environment,
+        values=values,
+        measurements=measurements,
+        traces=traces.traces,
+    )
+
+
+def _describe_command(sender: SenderContext, failure: RunFailure | None) -> dict[str, Any]:
+    """Return the command, why it failed, and conditions and parameters of its profile, where they were sent."""
+    command = dict(sender.command)
+    if failure:
+        command["failure"] = failure.reason
+    if sender.conditions:
+        command["conditions"] = sender.conditions
+    if sender.parameters is not None:
+        command["parameters"] = sender.parameters
+    return command
+
+
+def _find_profile(document: Document) -> str:
+    """Return the profile that the document itself identifies, for senders without one; else ""."""
+    name, files = _SMALL_FILES
+    is_recipe = all(group.options.get("nrfiles", files) == files for group in document.groups)
+    return name if document.format == "time" and is_recipe else ""
+
+
+def _unite_badges(measurements: Sequence[PlannedMeasurement], *, has_failed: bool) -> list[str]:
+    """Return the codes of all measurements; a failed job may have no measurement."""
+    codes = [badge["code"] for measurement in measurements for badge in measurement.values["badges"]]
+    return sort_codes([*codes, "failed-job"] if has_failed else codes)
+
+
+def _list_starts(sender: SenderContext, document: Document) -> Iterator[datetime]:
+    """Yield the start by fio, by the sender, and by what fio printed: the first plausible one counts."""
+    printed = document.finished_at
+    if printed is not None and document.format in _PRINTED_DATES:
+        # By the clock of the host, in an assumed time zone: what the sender says goes before.
+        printed -= measure_length(document)
+    for moment in (document.started_at, sender.started_at, printed):
+        if moment is not None:
+            yield moment
+
+
+def _is_plausible(moment: datetime, source: SubmissionSource) -> bool:
+    """Return whether a clock may have shown a time: not before 2000, and at most a day after the receipt."""
+    return _OLDEST <= moment <= source.received_at + _CLOCK_TOLERANCE
+
+
+def _refuse_time(moment: datetime) -> Note:
+    kind = "before 2000" if moment < _OLDEST else "more than a day after the server received the result"
+    return Note(
+        "clock-not-used", "", f"the start {format_utc_moment(moment)} is {kind}; check the clock of the host"
+    )
+
+
+def _plan_measurements(
+    scope: str, target_key: bytes, document: Document, *, context: RunContext, traces: RunTraces
+) -> Iterator[PlannedMeasurement]:
+    repetitions: Counter[bytes] = Counter()
+    specs = [read_workload(group) for group in document.groups]
+    concurrent = _find_concurrent(document, specs)
+    for group, spec in zip(document.groups, specs, strict=True):
+        workload = _workload_fields(group, spec, concurrent[group.groupid, group.hostname])
+        workload_key = key_of(workload)
+        for direction in list_measured_directions(group, spec.rw):
+            key = series_key(
+                scope=scope, target_key=target_key, workload_key=workload_key, direction=direction.name
+            )
+            yield PlannedMeasurement(
+                series_key=key,
+                workload_key=workload_key,
+                workload=workload,
+                direction=direction.name,
+                ordinal=repetitions[key],
+                values=measurement_columns(
+                    context,
+                    group,
+                    direction,
+                    spec=spec,
+                    steadiness=traces.find_steadiness(group, direction.name),
+                ),
+            )
+            repetitions[key] += 1
+
+
+def _workload_fields(group: Group, spec: WorkloadSpec, concurrent: _Concurrent) -> dict[str, Any]:
+    options = bound_options(spec.extra)
+    if group.options.get("time_based") in ("1", ""):
+        # As configured: whether the runtime ended the run depends on its speed.
+        options["time_based"] = "1"
+    if concurrent.total > 1:
+        # Concurrent jobs share the storage: such a measurement is only comparable with the same combination.
+        options["beside"] = concurrent.describe_others(_describe_workload(spec))
+    return {
+        "rw": spec.rw,
+        "block_size_bytes": spec.block_size_bytes,
+        "block_size_text": spec.block_size_text,
+        "iodepth": spec.iodepth,
+        "numjobs": spec.numjobs,
+        "file_size_bytes": spec.file_size_bytes,
+        "file_size_text": spec.file_size_text,
+        "is_direct": spec.is_direct,
+        "engine": spec.engine,
+        "read_share_percent": spec.read_share_percent,
+        "runtime_s": spec.runtime_s,
+        "options": options,
+    }
+
+
+def bound_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Return at most 64 options, with at most 200 characters of each; the rest as their number and a digest of all.
+
+    Options within these bounds are unchanged, so that they keep the key of their series.
+    """
+    names = sorted(options)
+    bounded = {
+        fit_text(name, _OPTION_LENGTH): fit_text(options[name], _OPTION_LENGTH)
+        for name in names[:_OPTIONS_MAXIMUM]
+    }
+    if len(names) > _OPTIONS_MAXIMUM:
+        digest = hashlib.sha256(canonical_json(options)).hexdigest()[:16]
+        bounded["more options"] = f"{len(names) - _OPTIONS_MAXIMUM} of {digest}"
+    return bounded
+
+
+def _find_concurrent(
+    document: Document, specs: Sequence[WorkloadSpec]
+) -> dict[tuple[int, str | None], _Concurrent]:
+    """Return the workloads that ran together, by groupid and host."""
+    counts: dict[tuple[int, str | None], Counter[str]] = defaultdict(Counter)
+    for group, spec in zip(document.groups, specs, strict=True):
+        counts[group.groupid, group.hostname][_describe_workload(spec)] += 1
+    return {key: _count_concurrent(workloads) for key, workloads in counts.items()}
+
+
+def _count_concurrent(counts: Counter[str]) -> _Concurrent:
+    if len(counts) <= _CONCURRENT_NAMED:
+        return _Concurrent(counts, counts.total())
+    digest = hashlib.sha256(
+        "\n".join(f"{workload} × {counts[workload]}" for workload in sorted(counts)).encode()
+    )
+    return _Concurrent(counts, counts.total(), digest.hexdigest()[:16])
+
+
+def _describe_workload(spec: WorkloadSpec) -> str:
+    size = spec.block_size_bytes if spec.block_size_bytes is not None else spec.block_size_text
+    # As before patterns could be unknown: the text is part of the identity of series.
+    return f"{spec.rw.removeprefix(UNKNOWN_ORDER)} {size} iodepth {spec.iodepth} numjobs {spec.numjobs}"
+
+
+def list_measured_directions(group: Group, rw: str) -> tuple[Direction, ...]:
+    """Return the directions with I/O; the configured ones of a failed group without I/O."""
+    active = tuple(
+        direction
+        for direction in group.directions
+        if direction.name in _MEASURED
+        and (direction.total_ios or direction.io_bytes or direction.elapsed_s is not None)
+    )
+    if active or not group.error:
+        return active
+    wanted = [name for name in ("read", "write", "trim") if name in rw] or ["read", "write"]
+    return tuple(
+        Direction(name, None, None, None, None, None, missing={"all": "job-failed"})  # type: ignore[arg-type]
+        for name in wanted
+    )
+
+
+def _plain_note(note: Note) -> dict[str, str]:
+    return {"code": note.code, "where": note.where, "message": note.message}

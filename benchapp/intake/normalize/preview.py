@@ -1,0 +1,166 @@
+"""What a submission would become: its runs, their series, and of a new series what makes it new. Stores nothing."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
+
+from django.utils import timezone
+
+from benchapp.intake.normalize.batch import Rejection, plan_or_reject
+from benchapp.intake.normalize.parsing_process import ParsingFailed, call_in_process
+from benchapp.intake.normalize.plan import PlannedMeasurement, PlannedRun
+from benchapp.intake.normalize.sender_context import SubmissionSource
+from benchapp.intake.posts.format_check import Fault, check_format_quickly
+from benchapp.intake.posts.submissions import IncomingSubmission
+from benchapp.models import TARGET_FIELDS, WORKLOAD_FIELDS, Host, Series
+
+# Existing series that a new one is compared with, those with the newest runs; comparing takes 10 µs each.
+_CANDIDATES_MAXIMUM: Final = 500
+# New series that are compared. An output with more is a first one: nothing of it exists.
+COMPARED_MAXIMUM: Final = 100
+_FIELDS: Final = (*TARGET_FIELDS, *WORKLOAD_FIELDS)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldDifference:
+    """A field of layout or workload that differs; options by name, as `options.rate`. None: unknown or not given."""
+
+    field: str
+    value: Any
+    nearest: Any
+
+
+@dataclass(frozen=True, slots=True)
+class NearestSeries:
+    """The existing series of the same host or pool and direction with the fewest differences."""
+
+    series: Series
+    differences: tuple[FieldDifference, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewMeasurement:
+    """A measurement. series: the stored one, or one without a primary key; nearest: of a new one, None without any."""
+
+    series: Series
+    values: Mapping[str, Any]
+    nearest: NearestSeries | None
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewRun:
+    """A run; values are those of its row."""
+
+    values: Mapping[str, Any]
+    measurements: tuple[PreviewMeasurement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The runs of a submission, and how many series it would create.
+
+    not_compared: those beyond COMPARED_MAXIMUM, for which no nearest one is searched.
+    """
+
+    runs: tuple[PreviewRun, ...]
+    new_series: int
+    not_compared: int
+
+
+def check_format_in_process(output: bytes) -> Fault | None:
+    """Return what `check_format_quickly` does; None if it took too long, which the preview then gives as the reason."""
+    try:
+        return call_in_process(check_format_quickly, output)
+    except ParsingFailed:
+        return None
+
+
+def preview_incoming(submission: IncomingSubmission, submission_id: UUID) -> Preview | Rejection:
+    """Return what a submission that is not stored would write, or why it would be rejected; received now."""
+    return preview_submission(
+        SubmissionSource(
+            submission_id=submission_id,
+            host_id=submission.host_id,
+            scope=Host.objects.get(pk=submission.host_id).scope,
+            kind=submission.kind,
+            body=submission.body,
+            parameters=submission.parameters or {},
+            received_at=timezone.now(),
+        )
+    )
+
+
+def preview_submission(source: SubmissionSource) -> Preview | Rejection:
+    """Return what storing a submission would write, or why it would be rejected; two queries and one per direction.
+
+    It is parsed in another process, within the time limit of a worker.
+    """
+    try:
+        plan = call_in_process(plan_or_reject, source)
+    except ParsingFailed as error:
+        plan = Rejection(source.submission_id, error.code, f"{error}: split the result")
+    if isinstance(plan, Rejection):
+        return plan
+    planned = {each.series_key: (run, each) for run in plan.runs for each in run.measurements}
+    known = {bytes(series.key): series for series in Series.objects.filter(key__in=list(planned))}
+    new = {key: _make_series(*planned[key]) for key in planned if key not in known}
+    compared = dict(list(new.items())[:COMPARED_MAXIMUM])
+    nearest = _find_nearest(source.scope, compared)
+    runs = tuple(
+        PreviewRun(
+            run.values,
+            tuple(
+                PreviewMeasurement(
+                    known.get(each.series_key) or new[each.series_key],
+                    each.values,
+                    nearest.get(each.series_key),
+                )
+                for each in run.measurements
+            ),
+        )
+        for run in plan.runs
+    )
+    return Preview(runs, len(new), len(new) - len(compared))
+
+
+def _make_series(run: PlannedRun, measurement: PlannedMeasurement) -> Series:
+    return Series(
+        scope=run.source.scope,
+        direction=measurement.direction,
+        **{field: run.target[field] for field in TARGET_FIELDS},
+        **{field: measurement.workload[field] for field in WORKLOAD_FIELDS},
+    )
+
+
+def _find_nearest(scope: str, new: Mapping[bytes, Series]) -> dict[bytes, NearestSeries]:
+    directions = sorted({series.direction for series in new.values()})
+    candidates = {direction: _read_candidates(scope, direction) for direction in directions}
+    found = {}
+    for key, series in new.items():
+        compared = [
+            NearestSeries(candidate, tuple(_list_differences(series, candidate)))
+            for candidate in candidates[series.direction]
+        ]
+        if compared:
+            # The first of equals has the newest runs.
+            found[key] = min(compared, key=lambda each: len(each.differences))
+    return found
+
+
+def _read_candidates(scope: str, direction: str) -> Sequence[Series]:
+    series = Series.objects.filter(scope=scope, direction=direction, measurement_count__gt=0)
+    return list(series.order_by("-last_at", "-id")[:_CANDIDATES_MAXIMUM])
+
+
+def _list_differences(series: Series, candidate: Series) -> Iterator[FieldDifference]:
+    for field in _FIELDS:
+        own, other = getattr(series, field), getattr(candidate, field)
+        if own == other:
+            continue
+        if field != "options":
+            yield FieldDifference(field, own, other)
+            continue
+        for name in sorted({*own, *other}):
+            if own.get(name) != other.get(name):
+                yield FieldDifference(f"options.{name}", own.get(name), other.get(name))

@@ -1,0 +1,219 @@
+"""Parse stored submissions again with the current parser, and report what changes.
+
+Submissions of an older parser are parsed again in small batches, so that a series does not mix two parser versions.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+from uuid import UUID
+
+import structlog
+from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db.models import F, Q, QuerySet
+from django.utils import timezone
+
+from benchapp.fio import PARSER_VERSION
+from benchapp.intake.normalize.batch import (
+    ATTEMPTS_MAXIMUM,
+    BATCH_BYTES,
+    ImportRunning,
+    Rejection,
+    exclude_imports,
+    lock_sources,
+    plan_or_reject,
+)
+from benchapp.intake.normalize.plan import Plan
+from benchapp.intake.normalize.reparse_report import ReparseDifference, compare_rows, read_rows
+from benchapp.intake.normalize.store import store_plans
+from benchapp.models import Series, State, Submission
+
+_BATCH_SIZE: Final = 50
+
+
+@dataclass(slots=True)
+class ReparseOutcome:
+    """Result of parsing again, or of a dry run. lost: points that each series loses, by id; negative: gains."""
+
+    read: int = 0
+    unchanged: int = 0
+    differences: list[ReparseDifference] = field(default_factory=list)
+    rejected: list[Rejection] = field(default_factory=list)
+    recovered: int = 0
+    series_ids: set[int] = field(default_factory=set)
+    lost: Counter[int] = field(default_factory=Counter)
+
+
+def select_submissions(
+    *, ids: Sequence[UUID] = (), only_older: bool = False, include_rejected: bool = False
+) -> list[UUID]:
+    """Return the stored submissions that still have a body, oldest first; rejected ones if they are included or named.
+
+    only_older: only those of an older parser.
+    """
+    rows = Submission.objects.filter(body__isnull=False, state=State.STORED)
+    if include_rejected:
+        rows = Submission.objects.filter(body__isnull=False).exclude(state=State.RECEIVED)
+    if ids:
+        rows = Submission.objects.filter(body__isnull=False, id__in=ids).exclude(state=State.RECEIVED)
+    if only_older:
+        rows = rows.filter(Q(parser_version__lt=PARSER_VERSION) | Q(parser_version__isnull=True))
+    return list(rows.order_by("received_at", "id").values_list("id", flat=True))
+
+
+def renormalize(ids: Sequence[UUID], *, is_dry_run: bool) -> Iterator[ReparseOutcome]:
+    """Parse these submissions again, one transaction per 50, and yield the result of each batch.
+
+    Runs keep their ids. A stored submission that the current parser rejects keeps its runs and is reported; a rejected
+    one that it can parse becomes stored. A dry run rolls back each batch. Raises ImportRunning while an archive is
+    imported; the batches before are stored.
+    """
+    for start in range(0, len(ids), _BATCH_SIZE):
+        with transaction.atomic():
+            exclude_imports()
+            outcome = _renormalize_batch(ids[start : start + _BATCH_SIZE])
+            if is_dry_run:
+                transaction.set_rollback(True)
+        yield outcome
+
+
+def count_emptied(lost: Mapping[int, int], *, is_dry_run: bool) -> int:
+    """Return how many series have no points after it; lost: of all batches.
+
+    The row of such a series is kept, so that its key keeps its id; lists omit it.
+    """
+    fewer = {series_id: count for series_id, count in lost.items() if count > 0}
+    counts = Series.objects.filter(pk__in=fewer).values_list("pk", "measurement_count")
+    return sum(count == (fewer[series_id] if is_dry_run else 0) for series_id, count in counts)
+
+
+def _renormalize_batch(ids: Sequence[UUID]) -> ReparseOutcome:
+    outcome = ReparseOutcome()
+    plans: list[Plan] = []
+    for source in lock_sources(ids, state=None):
+        outcome.read += 1
+        planned = plan_or_reject(source)
+        if isinstance(planned, Plan):
+            plans.append(planned)
+        else:
+            outcome.rejected.append(planned)
+    planned_ids = [plan.source.submission_id for plan in plans]
+    before = read_rows(planned_ids)
+    outcome.series_ids.update(store_plans(plans).series_ids)
+    after = read_rows(planned_ids)
+    for submission_id in planned_ids:
+        differences = list(compare_rows(submission_id, before[submission_id], after[submission_id]))
+        outcome.differences.extend(differences)
+        outcome.unchanged += not differences
+        outcome.lost.update(before[submission_id].count_points())
+        outcome.lost.subtract(after[submission_id].count_points())
+    outcome.recovered = _settle(planned_ids)
+    return outcome
+
+
+def _settle(ids: Sequence[UUID]) -> int:
+    recovered = Submission.objects.filter(id__in=ids, state=State.REJECTED).update(
+        state=State.STORED,
+        reason_code="",
+        reason="",
+        settled_at=timezone.now(),
+        parser_version=PARSER_VERSION,
+    )
+    Submission.objects.filter(id__in=ids, state=State.STORED).update(parser_version=PARSER_VERSION)
+    return recovered
+
+
+log = structlog.get_logger(__name__)
+
+# Small, so that new submissions do not wait long for the locks of series.
+_OUTDATED_BATCH_SIZE: Final = 20
+# It may have needed ATTEMPTS_MAXIMUM to be stored; each failed attempt to parse it again counts one more.
+_ATTEMPTS_MAXIMUM: Final = 2 * ATTEMPTS_MAXIMUM
+
+
+def count_outdated(*, limit: int) -> int:
+    """Return how many stored submissions are from an older parser, at most `limit`."""
+    # Those of `_find_outdated`. On the overview: to compose the query takes ten times as long as to run it.
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM (SELECT FROM benchapp_submission WHERE state = %s AND body IS NOT NULL"
+            " AND parser_version < %s LIMIT %s) AS outdated",
+            [State.STORED.value, PARSER_VERSION, limit],
+        )
+        count: int = cursor.fetchone()[0]
+    return count
+
+
+def reparse_outdated() -> int:
+    """Parse the oldest of them again and return the number claimed; 0 if none is left.
+
+    As in `normalize_batch`, the claim counts the attempt and commits first; one that failed before is claimed alone,
+    and skipped after five failures. Those that cannot be parsed any more keep their runs and are not tried again.
+    0, too, while an archive is imported.
+    """
+    ids = _claim()
+    if not ids:
+        return 0
+    try:
+        rejected = [
+            rejection for outcome in renormalize(ids, is_dry_run=False) for rejection in outcome.rejected
+        ]
+    except ImportRunning:
+        _uncount_attempt(ids)
+        return 0
+    except (OperationalError, InterfaceError):
+        # The database is unavailable, or a lock timed out: not caused by the rows.
+        with suppress(OperationalError, InterfaceError):
+            connection.close()
+            _uncount_attempt(ids)
+        raise
+    except Exception:
+        # Untrusted input: the database rejects a value of one of them; next time each is claimed alone.
+        log.exception("reparse.batch_failed", count=len(ids))
+        return len(ids)
+    _uncount_attempt(ids)
+    for rejection in rejected:
+        _skip(rejection.submission_id, reason=f"{rejection.code}: {rejection.reason}")
+    return len(ids)
+
+
+@transaction.atomic
+def _claim() -> list[UUID]:
+    rows = list(
+        _find_outdated()
+        .select_for_update(skip_locked=True)
+        .values_list("id", "attempts", "body_bytes")[:_OUTDATED_BATCH_SIZE]
+    )
+    chosen: list[UUID] = []
+    total_bytes = 0
+    for submission_id, attempts, body_bytes in rows:
+        total_bytes += body_bytes
+        if chosen and (attempts > 1 or total_bytes > BATCH_BYTES):
+            break
+        chosen.append(submission_id)
+        if attempts > 1:
+            break
+    if chosen and rows[0][1] >= _ATTEMPTS_MAXIMUM:
+        _skip(chosen[0], reason="the worker repeatedly failed or was killed while parsing it")
+    Submission.objects.filter(id__in=chosen).update(attempts=F("attempts") + 1)
+    return chosen
+
+
+def _find_outdated() -> QuerySet[Submission]:
+    """Return them in the order of their partial index, whose condition must be repeated."""
+    older = Submission.objects.filter(
+        state=State.STORED, body__isnull=False, parser_version__lt=PARSER_VERSION
+    )
+    return older.order_by("parser_version", "received_at")
+
+
+def _uncount_attempt(ids: Sequence[UUID]) -> None:
+    Submission.objects.filter(id__in=ids, attempts__gt=0).update(attempts=F("attempts") - 1)
+
+
+def _skip(submission_id: UUID, *, reason: str) -> None:
+    """Set the current parser version on the submission; its runs keep their values and parser version."""
+    Submission.objects.filter(id=submission_id).update(parser_version=PARSER_VERSION)
+    log.warning("reparse.skipped", submission=str(submission_id), reason=reason[:500])

@@ -1,0 +1,117 @@
+"""Context of the fio output as sent: envelope, parameters, or published document."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from benchapp.fio import UnreadableOutput
+from benchapp.intake.normalize.failure import describe_exit
+from benchapp.intake.posts.envelope import BadEnvelope, SendingAgent, read_envelope
+from benchapp.intake.posts.metadata import read_environment, read_target
+from benchapp.models import Kind
+
+
+class Unstorable(Exception):
+    """A submission that cannot be stored; a retry does not help. `code` is stable."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionSource:
+    """A submission as the plan needs it: scope is the host's, body the exact bytes received."""
+
+    submission_id: UUID
+    host_id: int
+    scope: str
+    kind: str
+    body: bytes
+    parameters: Mapping[str, Any]
+    received_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SenderContext:
+    """Context of the fio output as sent: envelope, parameters, or published document.
+
+    parameters: of the profile; None if unknown. time_zone: of dates in text output.
+    """
+
+    output: bytes
+    profile: str
+    parameters: Mapping[str, int | str] | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    target: Mapping[str, Any]
+    labels: Mapping[str, str]
+    environment: Mapping[str, Any]
+    conditions: Mapping[str, Any]
+    command: Mapping[str, Any]
+    sweep_id: UUID | None
+    agent: SendingAgent
+    logs: Mapping[str, str]
+    time_zone: ZoneInfo | None = None
+
+
+def parse_context(source: SubmissionSource) -> SenderContext:
+    """Return the output of a submission and its context. Raises Unstorable for an invalid envelope."""
+    if source.kind == Kind.ENVELOPE:
+        try:
+            envelope = read_envelope(source.body)
+        except BadEnvelope as error:
+            raise Unstorable(error.code, str(error)) from error
+        return SenderContext(
+            output=envelope.fio_output.encode(),
+            profile=envelope.profile,
+            parameters=envelope.parameters,
+            started_at=envelope.started_at,
+            finished_at=envelope.finished_at,
+            target=envelope.target,
+            labels=envelope.labels,
+            environment={**envelope.environment, "agent_version": envelope.agent.version or None},
+            conditions=envelope.conditions,
+            command=envelope.command,
+            sweep_id=envelope.sweep_id,
+            agent=envelope.agent,
+            logs=envelope.logs,
+        )
+    parameters = source.parameters
+    started_at = parameters.get("started_at")
+    return SenderContext(
+        output=source.body,
+        profile=parameters.get("profile") or "",
+        parameters=None,
+        started_at=datetime.fromisoformat(started_at) if started_at else None,
+        finished_at=None,
+        target=parameters.get("target") or read_target({}),
+        labels=parameters.get("labels") or {},
+        environment=parameters.get("environment") or read_environment({}),
+        conditions={},
+        command={},
+        sweep_id=None,
+        agent=SendingAgent(),
+        logs={},
+        time_zone=find_time_zone(parameters),
+    )
+
+
+def find_time_zone(parameters: Mapping[str, Any]) -> ZoneInfo | None:
+    """Return the time zone that a sender named for dates in text output."""
+    name = parameters.get("time_zone")
+    return ZoneInfo(name) if name else None
+
+
+def describe_unreadable(error: UnreadableOutput, command: Mapping[str, Any]) -> str:
+    """Return why the output cannot be parsed, with fio's exit status and last error message if they were sent."""
+    parts = [error.detail]
+    if how := describe_exit(command):
+        parts.append(how)
+    error_output = str(command.get("stderr") or "").strip()
+    if error_output:
+        parts.append(f"fio printed: {error_output.splitlines()[-1][:500]}")
+    return "; ".join(parts)

@@ -1,0 +1,86 @@
+"""What to measure next, as a member of an answer."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from msgspec import Meta
+
+from benchapp.framework.api.answers import ApiAnswer, Time, build
+from benchapp.framework.api.parameters import ChoiceParameter
+from benchapp.layouts.read.next_runs import MeasuredName, NextRun, NextRuns, ReasonName, RunReason
+from benchapp.layouts.read.run_commands import RunCommand
+
+
+class RunReasonAnswer(ApiAnswer, kw_only=True, frozen=True):
+    name: ReasonName
+    runs: Annotated[int | None, Meta(description="further runs; null: more than 30 would be needed")]
+    metric: Annotated[MeasuredName | None, Meta(description="what is unknown or near")]
+    gap: Annotated[
+        float | None,
+        Meta(description="to the requirement or the other layout: logarithm of the ratio, without sign"),
+    ]
+    spread: Annotated[float | None, Meta(description="relative standard deviation of the runs")]
+
+
+class NextMeasurementAnswer(ApiAnswer, kw_only=True, frozen=True):
+    title: str
+    iodepth: int | None
+    numjobs: int | None
+    reasons: Sequence[RunReasonAnswer]
+    runs: Annotated[int, Meta(description="further runs; 0: more than 30 would be needed")]
+    n: Annotated[int, Meta(description="runs so far")]
+    iops: Annotated[float | None, Meta(description="median at this load")]
+    last_at: Annotated[Time | None, Meta(description="of the newest run")]
+    is_possible: Annotated[bool, Meta(description="false: needs a new host or volume")]
+
+
+class RunCommandAnswer(ApiAnswer, kw_only=True, frozen=True):
+    host: str
+    argv: Annotated[Sequence[str], Meta(description="bench-agent with its arguments, to run on the host")]
+    runs: Annotated[int, Meta(description="how often to run it")]
+    measurements: Annotated[
+        Sequence[int], Meta(description="places in `measurements` that it measures, from 0")
+    ]
+    duration_s: Annotated[float | None, Meta(description="expected, of one execution")]
+    is_duration_stored: Annotated[
+        bool, Meta(description="median of earlier runs; false: runtime of the workload")
+    ]
+    job_file: Annotated[str, Meta(description="fio job file that argv names; empty without one")]
+
+
+class NextRunsAnswer(ApiAnswer, kw_only=True, frozen=True):
+    measurements: Sequence[NextMeasurementAnswer]
+    commands: Sequence[RunCommandAnswer]
+    more: Annotated[int, Meta(description="measurements that are not listed")]
+    duration_s: Annotated[float | None, Meta(description="of all commands; null if one is unknown")]
+
+
+def next_runs_parameter() -> ChoiceParameter:
+    """Return the field that asks for a plan."""
+    return ChoiceParameter(choices=("1",), required=False, help_text="also what to measure next, JSON only")
+
+
+def describe_next_runs(plan: NextRuns) -> NextRunsAnswer:
+    """Return a plan as the API has it."""
+    return NextRunsAnswer(
+        measurements=[_describe_measurement(each) for each in plan.measurements],
+        commands=[_describe_command(each) for each in plan.commands],
+        more=plan.more,
+        duration_s=plan.duration_s,
+    )
+
+
+def _describe_measurement(measured: NextRun) -> NextMeasurementAnswer:
+    return build(
+        NextMeasurementAnswer,
+        measured,
+        reasons=[_describe_reason(reason) for reason in measured.reasons],
+    )
+
+
+def _describe_reason(reason: RunReason) -> RunReasonAnswer:
+    return build(RunReasonAnswer, reason)
+
+
+def _describe_command(command: RunCommand) -> RunCommandAnswer:
+    return build(RunCommandAnswer, command, measurements=command.wanted)

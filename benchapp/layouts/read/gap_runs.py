@@ -1,0 +1,178 @@
+"""What to measure next to complete a matrix or a scaling chart.
+
+Missing and failed combinations, few runs, stale and wide levels.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from django.utils import timezone
+
+from benchapp.catalog.dimensions import DIMENSIONS
+from benchapp.catalog.grammar import Value
+from benchapp.catalog.metrics import CATALOG
+from benchapp.charts.read.axes import split_axis
+from benchapp.charts.read.matrix import NONE, read_matrix
+from benchapp.charts.read.matrix_shapes import Matrix, MatrixCell
+from benchapp.charts.read.scaling import ScalingChart
+from benchapp.charts.read.scaling_shapes import BadChart
+from benchapp.layouts.read.next_runs import NextRun, NextRuns
+from benchapp.layouts.read.run_commands import WantedRuns, make_run_commands
+from benchapp.layouts.rules.next_runs import RunReason, list_gap_reasons
+
+# More are counted only: a plan is for one session.
+MEASUREMENTS_MAXIMUM: Final = 20
+# Series of the same layout or workload that are looked at for a host or a profile.
+_SERIES_MAXIMUM: Final = 20
+# Of a matrix: columns, and two each of rows and panels.
+_DIMENSIONS_MAXIMUM: Final = 5
+_Key = tuple[Value | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    """A cell with its values of the axes that describe the layout, and of those that describe the workload."""
+
+    title: str
+    cell: MatrixCell
+    layout: _Key
+    workload: _Key
+    reasons: tuple[RunReason, ...]
+
+    @property
+    def runs(self) -> int:
+        """Return the further runs, 0 if too many would be needed."""
+        return max((reason.runs for reason in self.reasons if reason.runs is not None), default=0)
+
+
+def can_plan_scaling_runs(chart: ScalingChart) -> bool:
+    """Return whether a matrix has the combinations of a chart: no groups, one dimension on x, five in all."""
+    names = _list_axes(chart)
+    return (
+        not chart.is_empty
+        and len(split_axis(chart.x.name)) == 1
+        and len(names) <= _DIMENSIONS_MAXIMUM
+        and set(names) <= set(DIMENSIONS)
+    )
+
+
+def plan_scaling_runs(chart: ScalingChart, *, now: datetime | None = None) -> NextRuns:
+    """Return the runs that would complete a scaling chart: those of the matrix of the same combinations.
+
+    At most eight queries. Raises BadChart.
+    """
+    if chart.is_empty:
+        return NextRuns((), ())
+    if not can_plan_scaling_runs(chart):
+        raise BadChart("next_runs", "needs one dimension on x, at most five on all axes, and no groups")
+    x, *others = _list_axes(chart)
+    # Rows and panels of a matrix take two dimensions each.
+    rows, facets = others[:2], others[2:]
+    matrix = read_matrix(
+        chart.shown_filter,
+        metric=chart.metric.name if chart.metric.name in CATALOG else "iops",
+        x=x,
+        rows=",".join(rows) or None,
+        facet=",".join(facets) or NONE,
+    )
+    return plan_matrix_runs(matrix, now=now)
+
+
+def _list_axes(chart: ScalingChart) -> list[str]:
+    axes = [axis.name for axis in (chart.x, chart.color, chart.facet) if axis is not None]
+    return [name for axis in axes for name in split_axis(axis)]
+
+
+def plan_matrix_runs(matrix: Matrix, *, now: datetime | None = None) -> NextRuns:
+    """Return the runs that would complete a matrix, empty cells first; at most four queries.
+
+    A missing combination is measured on a host of another one with its layout, by the profile of another one with its
+    workload.
+    """
+    now = now or timezone.now()
+    cells = list(_list_cells(matrix))
+    gaps = sorted((gap for gap in cells if gap.reasons), key=_rank)
+    shown = gaps[:MEASUREMENTS_MAXIMUM]
+    asked = [place for place, gap in enumerate(shown) if gap.runs]
+    by_layout: dict[_Key, list[int]] = {}
+    by_workload: dict[_Key, list[int]] = {}
+    for each in cells:
+        by_layout.setdefault(each.layout, []).extend(each.cell.series_ids)
+        by_workload.setdefault(each.workload, []).extend(each.cell.series_ids)
+    commands, impossible = make_run_commands(
+        [
+            WantedRuns(
+                shown[place].runs,
+                shown[place].cell.series_ids or _cut(by_workload.get(shown[place].workload, [])),
+                shown[place].cell.series_ids or _cut(by_layout.get(shown[place].layout, [])),
+            )
+            for place in asked
+        ],
+        now=now,
+    )
+    unmeasurable = {asked[each] for each in impossible}
+    return NextRuns(
+        tuple(
+            _describe(gap, is_possible=place not in unmeasurable, now=now) for place, gap in enumerate(shown)
+        ),
+        tuple(commands),
+        more=len(gaps) - len(shown),
+    )
+
+
+def _list_cells(matrix: Matrix) -> Iterator[_Gap]:
+    names = [each.name for each in (*matrix.facets, *matrix.rows, matrix.x.dimension)]
+    is_workload = [DIMENSIONS[name].group == "workload" for name in names]
+    for panel, row, place, cell in matrix.walk():
+        values = (*panel.values, *row.values, matrix.x.values[place])
+        pairs = list(zip(values, is_workload, strict=True))
+        yield _Gap(
+            title=" · ".join(part for part in (panel.label, row.label, matrix.x.settings[place]) if part),
+            cell=cell,
+            layout=tuple(value for value, is_own in pairs if not is_own),  # type: ignore[misc]
+            workload=tuple(value for value, is_own in pairs if is_own),  # type: ignore[misc]
+            reasons=tuple(_list_reasons(cell)),
+        )
+
+
+def _list_reasons(cell: MatrixCell) -> Iterator[RunReason]:
+    level = cell.level
+    if level is not None:
+        yield from list_gap_reasons(level, level.n, is_stale=level.is_stale)
+    elif cell.state == "missing":
+        yield RunReason("missing", 1)
+    elif cell.state == "failed":
+        yield RunReason("failed", 1)
+
+
+def _rank(gap: _Gap) -> int:
+    """Return the place of the most important reason; gaps without a proposal are last."""
+    if not gap.runs:
+        return len(_ORDER)
+    return min(_ORDER.index(reason.name) for reason in gap.reasons)
+
+
+_ORDER: Final = ("missing", "failed", "few-runs", "old", "wide")
+
+
+def _cut(series_ids: list[int]) -> tuple[int, ...]:
+    return tuple(series_ids[:_SERIES_MAXIMUM])
+
+
+def _describe(gap: _Gap, *, is_possible: bool, now: datetime) -> NextRun:
+    level = gap.cell.level
+    return NextRun(
+        gap.title,
+        None,
+        None,
+        reasons=gap.reasons,
+        runs=gap.runs,
+        n=0 if level is None else level.n,
+        iops=None,
+        age=None if level is None else now - level.last_at,
+        last_at=None if level is None else level.last_at,
+        directions=(),
+        is_possible=is_possible,
+    )

@@ -1,0 +1,415 @@
+"""One's own subscriptions; admins can read, test and delete all."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any
+
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+from msgspec import Meta
+from rest_framework import serializers
+from rest_framework.exceptions import PermissionDenied
+from rest_framework.permissions import BasePermission
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from benchapp.accounts.write.throttle import LimitReached
+from benchapp.catalog.metrics import JUDGED_METRICS
+from benchapp.catalog.thresholds import COMPARISONS, TEXT_MAXIMUM, Threshold
+from benchapp.framework.api.answers import ApiAnswer, Kind, Time, build
+from benchapp.framework.api.parameters import ChoiceParameter, refuse_parameters
+from benchapp.framework.api.permissions import find_person, is_signed_in, read_api_token
+from benchapp.framework.api.problems import Problem, bad_value, not_found
+from benchapp.framework.api.responses import answer_json
+from benchapp.framework.api.shapes import PREFIX, MetricName
+from benchapp.framework.api.view import ApiView, read_body
+from benchapp.framework.queue import wake_notify
+from benchapp.layouts.read.question_form import QUERY_MAXIMUM, BadQuestion, canonicalize_question
+from benchapp.layouts.read.ranking import Verdict
+from benchapp.models import Channel, Role, Scope, Subscription, User
+from benchapp.models.notifications.stored_thresholds import read_stored_threshold
+from benchapp.notices.read.layout_answers import LayoutFacts, read_layout_answer
+from benchapp.notices.read.subscriptions import SubscriptionRow, list_subscriptions, read_subscription
+from benchapp.notices.read.violations import VIOLATIONS_SHOWN, ViolationRow, list_violations
+from benchapp.notices.write.email_confirmation import MailRefused, ask_confirmation
+from benchapp.notices.write.subscriptions import (
+    BadSubscription,
+    NotConfirmed,
+    create_subscription,
+    delete_subscription,
+    request_test,
+)
+from benchapp.notices.write.thresholds import THRESHOLDS_MAXIMUM
+
+_SECRET = {"Cache-Control": "no-store"}
+
+
+class ThresholdAnswer(ApiAnswer, kw_only=True, frozen=True):
+    text: Annotated[str, Meta(description="canonical: p99 latency < 5 ms")]
+    metric: MetricName
+    comparison: Annotated[str, Meta(extra_json_schema={"enum": list(COMPARISONS)})]
+    value: Annotated[float, Meta(description="in the base unit of the metric")]
+    violations: Annotated[int, Meta(description="series that violate it now")]
+
+
+class ViolationAnswer(ApiAnswer, kw_only=True, frozen=True):
+    threshold: str
+    series: int
+    title: str
+    since_at: Annotated[Time, Meta(description="start of the first run of the violation")]
+    value: Annotated[float | None, Meta(description="median of the newest runs, in the base unit")]
+    is_notified: Annotated[bool, Meta(description="whether a notice was queued when it began")]
+    url: str
+    page: str
+
+
+class RememberedLayoutAnswer(ApiAnswer, kw_only=True, frozen=True):
+    title: str
+    verdict: Verdict
+    load: Annotated[str, Meta(description="throughput, queue depth, jobs and price, in words")]
+    runs: int
+    last_at: Time
+    incidents: Sequence[int]
+
+
+class LayoutQuestionAnswer(ApiAnswer, kw_only=True, frozen=True):
+    sentence: Annotated[str | None, Meta(description="null before there was an answer")]
+    best: Annotated[RememberedLayoutAnswer | None, Meta(description="the first of the ranking")]
+    closest_miss: RememberedLayoutAnswer | None
+    lacks: Annotated[str, Meta(description="of the closest miss, in words")]
+    pending_sentence: Annotated[
+        str, Meta(description="of another answer that was found once; it is reported if it is found again")
+    ]
+    problem: Annotated[str, Meta(description="why the question has no answer today")]
+    evaluated_at: Time
+    changed_at: Time | None
+
+
+class SubscriptionAnswer(ApiAnswer, kw_only=True, frozen=True):
+    id: int
+    owner: str
+    channel: Channel
+    address: Annotated[str, Meta(description="only the host of another person's webhook")]
+    filter: Annotated[str, Meta(description="filter bar syntax; empty: everything")]
+    minimum_severity: Annotated[str, Meta(description="low, medium or high")]
+    metrics: Annotated[Sequence[MetricName], Meta(description="incidents in these only; empty: in all")]
+    thresholds: Sequence[ThresholdAnswer]
+    layout_question: Annotated[
+        str, Meta(description="query string of Choose a layout whose answer is watched")
+    ]
+    notify_incidents: bool
+    notify_silent_hosts: bool
+    is_digest: bool
+    digest_hour: Annotated[int, Meta(description="UTC")]
+    quiet_from_hour: int | None
+    quiet_to_hour: int | None
+    is_active: bool
+    failures: Annotated[int, Meta(description="consecutive")]
+    paused_reason: str
+    waiting: Annotated[int, Meta(description="queued notices")]
+    last_at: Time | None
+    address_state: Annotated[
+        str, Meta(description='of an e-mail address "confirmed", "unconfirmed" or "refused"; "" of a webhook')
+    ]
+    confirmed_at: Annotated[
+        Time | None, Meta(description="null: not confirmed, or a webhook, which needs no confirmation")
+    ]
+    confirmation_asked_at: Annotated[
+        Time | None, Meta(description="when the newest confirmation mail was requested")
+    ]
+    withheld: Annotated[
+        int, Meta(description="notices not sent because the address was not confirmed within a day")
+    ]
+    created_at: Time
+    url: str
+    page: str
+
+
+class OneSubscriptionAnswer(SubscriptionAnswer, kw_only=True, frozen=True):
+    violations: Annotated[
+        Sequence[ViolationAnswer], Meta(description=f"the newest {VIOLATIONS_SHOWN}, newest first")
+    ]
+    layout_answer: Annotated[
+        LayoutQuestionAnswer | None, Meta(description="null without a question, and before its evaluation")
+    ]
+
+
+class CreatedSubscriptionAnswer(SubscriptionAnswer, kw_only=True, frozen=True):
+    secret: Annotated[str | None, Meta(description="webhook signing secret; shown once")]
+
+
+class SubscriptionList(ApiAnswer, kw_only=True, frozen=True):
+    subscriptions: Sequence[SubscriptionAnswer]
+
+
+class LayoutQuestionField(serializers.CharField):
+    """A layout question as a query string."""
+
+    def to_internal_value(self, data: Any) -> str:
+        """Return the canonical query string."""
+        text = super().to_internal_value(data)
+        try:
+            return canonicalize_question(text) if text else ""
+        except BadQuestion as problem:
+            raise serializers.ValidationError(str(problem)) from problem
+
+
+class SubscriptionInput(serializers.Serializer[Any]):
+    """Channel, filter and delivery times."""
+
+    channel = ChoiceParameter(choices=Channel.values)
+    address = serializers.CharField(max_length=500)
+    filter = serializers.CharField(required=False, allow_blank=True, max_length=2000)
+    minimum_severity = serializers.CharField(required=False, help_text="low, medium or high")
+    metrics = serializers.ListField(
+        child=ChoiceParameter(choices=JUDGED_METRICS),
+        required=False,
+        max_length=len(JUDGED_METRICS),
+        help_text="incidents in these only; empty: in all",
+    )
+    thresholds = serializers.ListField(
+        child=serializers.CharField(max_length=TEXT_MAXIMUM),
+        required=False,
+        max_length=THRESHOLDS_MAXIMUM,
+        help_text="metric, comparison, value and unit: p99 < 5 ms, iops > 10k, bandwidth >= 200 MB/s",
+    )
+    layout_question = LayoutQuestionField(
+        required=False,
+        allow_blank=True,
+        max_length=QUERY_MAXIMUM,
+        help_text="the parameters of GET /layouts as a query string: a notice when the answer changes",
+    )
+    notify_incidents = serializers.BooleanField(required=False)
+    notify_silent_hosts = serializers.BooleanField(required=False)
+    is_digest = serializers.BooleanField(required=False)
+    digest_hour = serializers.IntegerField(required=False, min_value=0, max_value=23)
+    quiet_from_hour = serializers.IntegerField(required=False, allow_null=True, min_value=0, max_value=23)
+    quiet_to_hour = serializers.IntegerField(required=False, allow_null=True, min_value=0, max_value=23)
+
+
+class MaySubscribe(BasePermission):
+    """People, and tokens of the scope admin with an owner: every subscription has an owner."""
+
+    message = "this requires a person: sign in, or use a token of the scope admin with an owner"
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        """Return whether the request has a person."""
+        token = read_api_token(request)
+        if token is not None:
+            return token.scope == Scope.ADMIN and token.created_by is not None
+        return is_signed_in(request)
+
+
+class Subscriptions(ApiView):
+    """One's own subscriptions."""
+
+    permission_classes = [MaySubscribe]
+
+    @extend_schema(operation_id="list_subscriptions", responses=SubscriptionList)
+    def get(self, request: Request) -> HttpResponse:
+        """List one's own subscriptions; at most 20."""
+        refuse_parameters(request)
+        person = _require_person(request)
+        rows = [_describe(SubscriptionAnswer, row) for row in list_subscriptions(person, owner=person)]
+        return answer_json(request, SubscriptionList(subscriptions=rows))
+
+    @extend_schema(
+        operation_id="create_subscription",
+        request=SubscriptionInput,
+        responses={201: CreatedSubscriptionAnswer},
+    )
+    def post(self, request: Request) -> Response:
+        """Create a subscription; a webhook's secret (Standard Webhooks) is shown once.
+
+        An e-mail address gets only a mail with a link until its owner confirms it.
+        """
+        refuse_parameters(request)
+        person = _require_person(request)
+        try:
+            made = create_subscription(person, read_body(request, SubscriptionInput))
+        except BadSubscription as error:
+            raise bad_value(error) from error
+        wake_notify()
+        body = _describe(CreatedSubscriptionAnswer, _find(request, made.pk), secret=made.secret or None)
+        return Response(body, status=201, headers={**_SECRET, "Location": body.url})
+
+
+class OneSubscription(ApiView):
+    """One subscription."""
+
+    permission_classes = [MaySubscribe]
+
+    @extend_schema(operation_id="read_subscription", responses=OneSubscriptionAnswer)
+    def get(self, request: Request, subscription_id: int) -> HttpResponse:
+        """Read one subscription, with the series that violate its thresholds now."""
+        refuse_parameters(request)
+        row = _find(request, subscription_id)
+        violations = list_violations(row.id) if row.thresholds else []
+        return answer_json(
+            request,
+            _describe(
+                OneSubscriptionAnswer,
+                row,
+                violations=[_describe_violation(each) for each in violations],
+                layout_answer=_describe_layout_answer(row),
+            ),
+        )
+
+    @extend_schema(operation_id="delete_subscription", responses={204: None})
+    def delete(self, request: Request, subscription_id: int) -> Response:
+        """Delete a subscription with its delivery log."""
+        refuse_parameters(request)
+        delete_subscription(_find(request, subscription_id).id)
+        return Response(status=204)
+
+
+class SubscriptionTest(ApiView):
+    """A test notice."""
+
+    permission_classes = [MaySubscribe]
+
+    @extend_schema(operation_id="test_subscription", request=None, responses={202: None})
+    def post(self, request: Request, subscription_id: int) -> Response:
+        """Send a test notice; its outcome is in the delivery log on the page.
+
+        At most one a minute, 20 an hour for one person and 10 an hour to one address; beyond that 429.
+        """
+        refuse_parameters(request)
+        row = _find(request, subscription_id)
+        if not row.is_active:
+            raise _paused()
+        try:
+            is_new = request_test(Subscription.objects.get(pk=row.id), _require_person(request))
+        except NotConfirmed as error:
+            raise Problem(409, "request-invalid", "Not confirmed", str(error)) from error
+        except LimitReached as error:
+            raise _too_many(str(error), error.wait_s) from error
+        if not is_new:
+            raise _too_many("a test was sent within the last minute", 60)
+        wake_notify()
+        return Response(status=202)
+
+
+class SubscriptionConfirmation(ApiView):
+    """The confirmation mail of an e-mail address."""
+
+    permission_classes = [MaySubscribe]
+
+    @extend_schema(operation_id="send_confirmation", request=None, responses={202: None})
+    def post(self, request: Request, subscription_id: int) -> Response:
+        """Send the confirmation mail of one's own subscription again.
+
+        At most one an hour to one address and 10 a day for one person; beyond that 429.
+        """
+        refuse_parameters(request)
+        stored = Subscription.objects.filter(pk=subscription_id, owner=_require_person(request)).first()
+        if stored is None:
+            raise _not_found(subscription_id)
+        if not stored.is_active:
+            raise _paused()
+        try:
+            is_needed = ask_confirmation(stored)
+        except MailRefused as error:
+            raise Problem(409, "request-invalid", "Mail refused", str(error)) from error
+        except LimitReached as error:
+            raise _too_many(str(error), error.wait_s) from error
+        if not is_needed:
+            raise Problem(409, "request-invalid", "No confirmation needed", "no confirmation is needed")
+        wake_notify()
+        return Response(status=202)
+
+
+def _too_many(detail: str, wait_s: int) -> Problem:
+    return Problem(429, "quota-exceeded", "Too many requests", detail, headers={"Retry-After": str(wait_s)})
+
+
+def _paused() -> Problem:
+    return Problem(409, "request-invalid", "Paused", "this subscription is paused: resume it on its page")
+
+
+def _not_found(subscription_id: int) -> Problem:
+    return not_found("subscription", f"you have no subscription {subscription_id}")
+
+
+def _require_person(request: Request) -> User:
+    person = find_person(request)
+    if person is None:
+        raise PermissionDenied(MaySubscribe.message)
+    return person
+
+
+def _find(request: Request, subscription_id: int) -> SubscriptionRow:
+    person = _require_person(request)
+    row = read_subscription(subscription_id, person)
+    if row is None or not (row.owner_id == person.pk or person.has_role(Role.ADMIN)):
+        raise _not_found(subscription_id)
+    return row
+
+
+def _describe(kind: type[Kind], row: SubscriptionRow, **more: Any) -> Kind:
+    return build(
+        kind,
+        row,
+        owner=row.owner_name,
+        thresholds=[
+            _describe_threshold(threshold, count)
+            for text, count in row.threshold_counts
+            if (threshold := read_stored_threshold(text)) is not None
+        ],
+        url=f"{PREFIX}/subscriptions/{row.id}",
+        page=f"/subscriptions/{row.id}/",
+        **more,
+    )
+
+
+def _describe_threshold(threshold: Threshold, violations: int) -> ThresholdAnswer:
+    return ThresholdAnswer(
+        text=threshold.text,
+        metric=threshold.metric,
+        comparison=threshold.comparison,
+        value=threshold.limit,
+        violations=violations,
+    )
+
+
+def _describe_layout_answer(row: SubscriptionRow) -> LayoutQuestionAnswer | None:
+    stored = read_layout_answer(row.id) if row.layout_question else None
+    if stored is None:
+        return None
+    answer = stored.answer
+    return LayoutQuestionAnswer(
+        sentence=answer.sentence if answer else None,
+        best=_describe_layout(answer.best) if answer else None,
+        closest_miss=_describe_layout(answer.closest) if answer else None,
+        lacks=answer.lacks if answer else "",
+        pending_sentence=stored.pending_sentence,
+        problem=stored.problem,
+        evaluated_at=stored.evaluated_at,
+        changed_at=stored.changed_at,
+    )
+
+
+def _describe_layout(layout: LayoutFacts | None) -> RememberedLayoutAnswer | None:
+    if layout is None:
+        return None
+    return RememberedLayoutAnswer(
+        title=layout.title,
+        verdict=layout.verdict,
+        load=layout.load,
+        runs=layout.runs,
+        last_at=datetime.fromisoformat(layout.last_at),
+        incidents=layout.incidents,
+    )
+
+
+def _describe_violation(row: ViolationRow) -> ViolationAnswer:
+    return ViolationAnswer(
+        threshold=row.threshold.text,
+        series=row.series_id,
+        title=row.title,
+        since_at=row.since_at,
+        value=row.value,
+        is_notified=row.is_notified,
+        url=f"{PREFIX}/series/{row.series_id}",
+        page=f"/series/{row.series_id}/?metric={row.threshold.metric}",
+    )

@@ -1,0 +1,208 @@
+"""References to rows inside JSON and texts of an archive: the ids of this instance replace those of the other."""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import unquote_plus
+
+import orjson
+from django.db import connection
+
+from benchapp.operation.archive.container import BadArchive
+from benchapp.reports.write.studies import BadStudy, read_panels
+
+_BATCH: Final = 500
+# Kinds of automatic events whose text names another incident, as pipeline.incidents writes it.
+_NAMING_KINDS: Final = frozenset({"opened", "merged", "split", "undone"})
+_INCIDENT: Final = re.compile(r"\bincident (\d{1,18})\b", re.ASCII)
+# Parameters of chart pages with ids, separated by commas.
+_PARAMETERS: Final = {
+    "series": "series",
+    "a_series": "series",
+    "b_series": "series",
+    "a_run": "runs",
+    "b_run": "runs",
+}
+# Fields of `IncidentEvent.before` with one id.
+_FIELDS: Final = {
+    "assignee_id": "authors",
+    "merged_into_id": "incidents",
+    "planned_event_id": "planned_events",
+    "split_into": "incidents",
+}
+
+Ids = Mapping[int, int]
+
+
+def rewrite_events() -> None:
+    """Replace ids in the events of imported incidents, before they are inserted: `before`, and the automatic texts."""
+    for rows in _read_batches(
+        "SELECT event.id, kind, text, before FROM staged_incident_events AS event"
+        " JOIN map_incidents ON map_incidents.old = event.incident_id AND map_incidents.is_new"
+        " WHERE event.id > %s AND (before <> '{}' OR text LIKE '%%incident %%') ORDER BY event.id LIMIT %s"
+    ):
+        wanted: dict[str, set[int]] = {
+            "authors": set(),
+            "changes": set(),
+            "incidents": set(),
+            "planned_events": set(),
+            "series": set(),
+        }
+        parsed = []
+        for event_id, kind, text, stored in rows:
+            try:
+                before = orjson.loads(stored)
+                _collect(kind, text, before, wanted)
+                parsed.append((event_id, kind, text, before))
+            except (AttributeError, TypeError, ValueError) as error:
+                raise BadArchive(f"incident_events: the earlier values of row {event_id}: {error}") from error
+        ids = {name: _read_ids(name, olds) for name, olds in wanted.items()}
+        _update(
+            "staged_incident_events",
+            "text = fresh.text, before = fresh.content::jsonb",
+            [
+                (
+                    event_id,
+                    _rewrite_text(kind, text, ids["incidents"]),
+                    orjson.dumps(rewrite_before(before, ids)).decode(),
+                )
+                for event_id, kind, text, before in parsed
+            ],
+        )
+
+
+def rewrite_panels() -> None:
+    """Replace ids in the addresses of studies' charts, before they are inserted. Raises BadArchive."""
+    for rows in _read_batches(
+        "SELECT id, title, panels FROM staged_studies WHERE id > %s ORDER BY id LIMIT %s"
+    ):
+        written = []
+        for study_id, title, panels in rows:
+            try:
+                valid = read_panels(orjson.loads(panels))
+            except BadStudy as error:
+                raise BadArchive(f"studies: {title[:80]!r}{error.pointer}: {error}") from error
+            charts = [
+                {
+                    "kind": panel.kind,
+                    "query": _rewrite_query(panel.query),
+                    "title": panel.title,
+                    "text": panel.text,
+                }
+                for panel in valid
+            ]
+            written.append((study_id, "", orjson.dumps(charts).decode()))
+        _update("staged_studies", "panels = fresh.content::jsonb", written)
+
+
+def rewrite_before(before: Mapping[str, Any], ids: Mapping[str, Ids]) -> dict[str, Any]:
+    """Return the earlier values of an event with the ids of this instance; what was not imported is left out."""
+    found = dict(before)
+    for name, table in _FIELDS.items():
+        if found.get(name) is not None:
+            found[name] = ids[table].get(found[name])
+    if "split_into" in before and found["split_into"] is None:
+        del found["split_into"]
+    if "changes" in before:
+        found["changes"] = _translate(before["changes"], ids["changes"])
+    if "changes_from" in before:
+        found["changes_from"] = {
+            str(ids["incidents"][int(old)]): _translate(changes, ids["changes"])
+            for old, changes in before["changes_from"].items()
+            if int(old) in ids["incidents"]
+        }
+    if "closed" in before:
+        found["closed"] = {
+            str(ids["incidents"][int(old)]): rewrite_before(fields, ids)
+            for old, fields in before["closed"].items()
+            if int(old) in ids["incidents"]
+        }
+    if "baselines" in before:
+        found["baselines"] = [
+            [ids["series"][series_id], *rest]
+            for series_id, *rest in before["baselines"]
+            if series_id in ids["series"]
+        ]
+    return found
+
+
+def _collect(kind: str, text: str, before: Mapping[str, Any], wanted: Mapping[str, set[int]]) -> None:
+    """Add the ids of an event to those that are wanted."""
+    if kind in _NAMING_KINDS:
+        wanted["incidents"].update(int(number) for number in _INCIDENT.findall(text))
+    for name, table in _FIELDS.items():
+        if before.get(name) is not None:
+            _add(wanted[table], [before[name]])
+    _add(wanted["changes"], before.get("changes", ()))
+    for old, changes in before.get("changes_from", {}).items():
+        wanted["incidents"].add(int(old))
+        _add(wanted["changes"], changes)
+    for old, fields in before.get("closed", {}).items():
+        wanted["incidents"].add(int(old))
+        _collect("", "", fields, wanted)
+    _add(wanted["series"], (series_id for series_id, *_ in before.get("baselines", ())))
+
+
+def _add(ids: set[int], values: Iterable[object]) -> None:
+    """Add ids. Raises TypeError for anything else: PostgreSQL compares arrays of one type only."""
+    for value in values:
+        # bool is a subclass of int.
+        if type(value) is not int:
+            raise TypeError(f"{str(value)[:80]!r} is not an id")
+        ids.add(value)
+
+
+def _rewrite_text(kind: str, text: str, incidents: Ids) -> str:
+    if kind not in _NAMING_KINDS:
+        return text
+    return _INCIDENT.sub(lambda match: f"incident {incidents.get(int(match[1]), match[1])}", text)
+
+
+def _rewrite_query(query: str) -> str:
+    return "&".join(map(_rewrite_parameter, query.split("&")))
+
+
+def _rewrite_parameter(part: str) -> str:
+    name, _, value = part.partition("=")
+    return f"{name}={_rewrite_ids(_PARAMETERS[name], unquote_plus(value))}" if name in _PARAMETERS else part
+
+
+def _rewrite_ids(table: str, text: str) -> str:
+    """Return ids separated by commas; those that were not imported are left out."""
+    olds = [int(part) for part in text.split(",") if part.isascii() and part.isdigit()]
+    return ",".join(map(str, _translate(olds, _read_ids(table, olds))))
+
+
+def _translate(olds: Collection[int], ids: Ids) -> list[int]:
+    return [ids[old] for old in olds if old in ids]
+
+
+def _read_ids(table: str, olds: Collection[int]) -> Ids:
+    if not olds:
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(f"SELECT old, new FROM map_{table} WHERE old = ANY(%s)", [list(olds)])  # noqa: S608
+        return dict(cursor.fetchall())
+
+
+def _read_batches(query: str) -> Iterator[list[tuple[Any, ...]]]:
+    """Yield the rows of a query that takes the last id and a limit, and returns the id first."""
+    last = 0
+    while True:
+        with connection.cursor() as cursor:
+            cursor.execute(query, [last, _BATCH])
+            rows = cursor.fetchall()
+        if not rows:
+            return
+        yield rows
+        last = rows[-1][0]
+
+
+def _update(table: str, assignments: str, rows: list[tuple[int, str, str]]) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            f"UPDATE {table} AS stored SET {assignments}"  # noqa: S608
+            " FROM unnest(%s::bigint[], %s::text[], %s::text[]) AS fresh(id, text, content)"
+            " WHERE stored.id = fresh.id",
+            [list(column) for column in zip(*rows, strict=True)],
+        )

@@ -1,0 +1,266 @@
+"""Back up and restore the database with pg_dump and pg_restore, whether the stack is running or not."""
+
+import contextlib
+import itertools
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from benchapp.operation.embedded.account import choose_account
+from benchapp.operation.embedded.child import stop
+from benchapp.operation.embedded.home import (
+    AlreadyRunning,
+    Home,
+    create_socket_directory,
+    remove_socket_directory,
+)
+from benchapp.operation.embedded.postgres import (
+    DATABASE,
+    USER,
+    NoBinaries,
+    Postgres,
+    choose_directory,
+    find_installation,
+    make_url,
+)
+from benchapp.operation.embedded.preflight import PreflightFailed, check_disk, check_writable
+
+# Drops tables, views and own functions only: the schema may be owned by an administrator.
+_EMPTY_SQL: Final = b"""\
+SET client_min_messages = warning;
+DO $$
+DECLARE name text;
+BEGIN
+  FOR name IN SELECT c.oid::regclass::text FROM pg_class c
+      WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('v', 'm') LOOP
+    EXECUTE 'DROP VIEW IF EXISTS ' || name || ' CASCADE';
+  END LOOP;
+  FOR name IN SELECT c.oid::regclass::text FROM pg_class c
+      WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p') LOOP
+    EXECUTE 'DROP TABLE IF EXISTS ' || name || ' CASCADE';
+  END LOOP;
+  FOR name IN SELECT p.oid::regprocedure::text FROM pg_proc p
+      WHERE p.pronamespace = current_schema()::regnamespace AND p.proname LIKE 'benchapp\\_%' LOOP
+    EXECUTE 'DROP FUNCTION IF EXISTS ' || name || ' CASCADE';
+  END LOOP;
+END $$;
+"""
+# The bundled pg_restore writes this, and an external server may be older.
+_UNKNOWN_BEFORE_17: Final = b"SET transaction_timeout = 0;\n"
+_PREAMBLE_LINES: Final = 40
+# A database with rows in one of these is not empty.
+_HISTORY: Final = {
+    "benchapp_submission": "SELECT EXISTS (SELECT FROM benchapp_submission)",
+    "benchapp_run": "SELECT EXISTS (SELECT FROM benchapp_run)",
+    "benchapp_user": "SELECT EXISTS (SELECT FROM benchapp_user)",
+}
+
+
+class BackupFailed(Exception):
+    """A backup or restore failed; the database is unchanged."""
+
+
+@dataclass(frozen=True)
+class Connection:
+    """Connection parameters for Django (url) and for PostgreSQL's tools (environment)."""
+
+    url: str
+    environment: Mapping[str, str]
+
+
+@contextlib.contextmanager
+def open_embedded(home: Home, *, creates: bool = False) -> Iterator[Connection]:
+    """Yield a connection to the embedded database: of the running stack, or started temporarily.
+
+    A missing database is created if `creates`, else BackupFailed.
+    """
+    if not (home.path / "postgresql").exists():
+        if not creates:
+            raise BackupFailed(f"no database in {home.path}; `up` has not been started there")
+        _prepare_home(home)
+    try:
+        with home.lock(), _serve_alone(home) as sockets:
+            yield _embedded_connection(sockets)
+    except AlreadyRunning as running:
+        state = home.read_state()
+        if state is None or not (Path(state.socket_directory) / ".s.PGSQL.5432").exists():
+            raise BackupFailed(str(running)) from None
+        yield _embedded_connection(Path(state.socket_directory))
+
+
+def write_backup(connection: Connection, file: Path) -> int:
+    """Write a backup atomically with mode 0600; return its size in bytes."""
+    partial = file.with_name(f".{file.name}.{os.getpid()}")
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as output:
+            dump = subprocess.run(
+                [_tool("pg_dump"), "--format=custom", "--no-owner", "--no-privileges"],
+                env=_environment(connection),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.PIPE,
+                check=False,
+            )
+            os.fsync(output.fileno())
+        if dump.returncode != 0:
+            raise BackupFailed(f"pg_dump failed: {_describe_stderr(dump.stderr)}")
+        partial.replace(file)
+    finally:
+        partial.unlink(missing_ok=True)
+    return file.stat().st_size
+
+
+def check_file(file: Path) -> None:
+    """Raise BackupFailed for a missing file, before a database is created for it."""
+    if not file.is_file():
+        raise BackupFailed(f"file not found: {file}")
+
+
+def restore_backup(connection: Connection, file: Path, *, is_forced: bool = False) -> None:
+    """Replace the database by a backup in one transaction."""
+    check_file(file)
+    if not is_forced and not is_empty(connection):
+        raise BackupFailed(
+            "the database contains runs or accounts, which a restore would replace; back it up first, "
+            "then restore with --force"
+        )
+    with _read_script(file) as script:
+        load = subprocess.run(
+            [
+                _tool("psql"),
+                "-X",
+                "--quiet",
+                "--single-transaction",
+                "-v",
+                "ON_ERROR_STOP=1",
+                "-f",
+                str(script),
+            ],
+            env=_environment(connection),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    if load.returncode != 0:
+        raise BackupFailed(f"the restore failed, the database is unchanged: {_describe_stderr(load.stderr)}")
+
+
+def is_empty(connection: Connection) -> bool:
+    """Return whether the database has no submissions, runs and accounts."""
+    names = _ask(
+        connection, "SELECT relname FROM pg_class WHERE relnamespace = current_schema()::regnamespace"
+    )
+    return all(_ask(connection, query) == "f" for table, query in _HISTORY.items() if table in names.split())
+
+
+def _prepare_home(home: Home) -> None:
+    try:
+        check_writable(home.path)
+        home.create(is_root=os.geteuid() == 0)
+        check_disk(home.path)
+    except PreflightFailed as failed:
+        raise BackupFailed(str(failed)) from None
+
+
+@contextlib.contextmanager
+def _serve_alone(home: Home) -> Iterator[Path]:
+    account = choose_account()
+    sockets = create_socket_directory(home, account)
+    try:
+        postgres = Postgres(
+            directory=choose_directory(home.path, account),
+            socket_directory=sockets,
+            log=home.logs / "postgresql.log",
+            account=account,
+        )
+        postgres.initialize()
+        postgres.wait_for_predecessor()
+        process = postgres.start()
+        try:
+            yield sockets
+        finally:
+            stop(process, ask=signal.SIGINT, patience_s=60, kill_signal=signal.SIGQUIT)
+    finally:
+        remove_socket_directory(sockets)
+
+
+@contextlib.contextmanager
+def _read_script(file: Path) -> Iterator[Path]:
+    """Yield the backup as SQL that first drops existing tables."""
+    script = file.with_name(f".{file.name}.{os.getpid()}.sql")
+    descriptor = os.open(script, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as output, tempfile.TemporaryFile() as errors:
+            output.write(_EMPTY_SQL)
+            with subprocess.Popen(
+                [_tool("pg_restore"), "--no-owner", "--no-privileges", "--file=-", str(file)],
+                env=_tool_environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+            ) as read:
+                assert read.stdout is not None
+                for line in itertools.islice(read.stdout, _PREAMBLE_LINES):
+                    if line != _UNKNOWN_BEFORE_17:
+                        output.write(line)
+                shutil.copyfileobj(read.stdout, output, 2**20)
+            errors.seek(0)
+            error_text = errors.read()
+        if read.returncode != 0:
+            raise BackupFailed(f"{file} is not a valid backup: {_describe_stderr(error_text)}")
+        yield script
+    finally:
+        script.unlink(missing_ok=True)
+
+
+def _ask(connection: Connection, query: str) -> str:
+    found = subprocess.run(
+        [_tool("psql"), "-XAtq", "-c", query],
+        env=_environment(connection),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
+    )
+    if found.returncode != 0:
+        raise BackupFailed(f"the database does not respond: {_describe_stderr(found.stderr)}")
+    return found.stdout.decode().strip()
+
+
+def _embedded_connection(sockets: Path) -> Connection:
+    return Connection(make_url(sockets), {"PGHOST": str(sockets), "PGUSER": USER, "PGDATABASE": DATABASE})
+
+
+def _tool(name: str) -> str:
+    try:
+        return str(find_installation() / "bin" / name)
+    except NoBinaries:
+        raise BackupFailed(
+            f"{name} is not installed here: run that of your PostgreSQL server (docs/operations.md, Docker Compose)"
+        ) from None
+
+
+def _environment(connection: Connection) -> dict[str, str]:
+    return {**_tool_environment(), **connection.environment}
+
+
+def _tool_environment() -> dict[str, str]:
+    # PG* variables of the caller must not redirect a restore to another database.
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    return {**inherited, "LC_ALL": "C", "TZ": "UTC"}
+
+
+def _describe_stderr(stderr: bytes) -> str:
+    lines = [
+        line
+        for line in stderr.decode(errors="replace").splitlines()
+        if line.strip() and "NOTICE:" not in line
+    ]
+    return " / ".join(lines[-3:]) if lines else "no error message"

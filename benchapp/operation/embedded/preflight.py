@@ -1,0 +1,217 @@
+"""Checks before the start of the stack, with clear messages."""
+
+import errno
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from benchapp.operation.embedded.account import PROJECT, SystemAccount, can_run_code, find_inaccessible_part
+
+# A new cluster takes 45 MiB, and its write-ahead log may grow to 512 MiB under load.
+FREE_DISK_NEEDED_BYTES: Final = 700 * 2**20
+_PORTS_TRIED: Final = 20
+# PostgreSQL writes a checkpoint before it ends. Other servers have nothing to finish without it: a worker would wait
+# 20 s for its task, then for the broker. Submissions that are not stored are processed after the start.
+_LEFTOVERS_PATIENCE_S: Final = {"PostgreSQL": 60.0}
+_OTHERS_PATIENCE_S: Final = 2.0
+_KILL_PATIENCE_S: Final = 10.0
+_EVERY_IPV4: Final = "0.0.0.0"  # noqa: S104
+# Wildcard address → address for local requests.
+EVERYWHERE: Final = {_EVERY_IPV4: "127.0.0.1", "::": "::1", "": "127.0.0.1"}
+
+
+class PreflightFailed(Exception):
+    """A check failed; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """The address of the web process."""
+
+    host: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        """Return the URL on this machine."""
+        host = EVERYWHERE.get(self.host, self.host)
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Return whether it is a loopback address."""
+        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+
+
+def choose_address(host: str, port: int | None, *, first_port: int = 8000) -> Address:
+    """Return a free address: the given port, or the first free one from `first_port`."""
+    if port is not None:
+        _check_bind(host, port)
+        return Address(host, port)
+    for candidate in range(first_port, first_port + _PORTS_TRIED):
+        try:
+            _check_bind(host, candidate)
+        except PortTaken:
+            continue
+        return Address(host, candidate)
+    raise PreflightFailed(
+        f"ports {first_port}–{first_port + _PORTS_TRIED - 1} are in use; choose one with --port (make up PORT=…)"
+    )
+
+
+class PortTaken(PreflightFailed):
+    """The port is in use."""
+
+
+def _check_bind(host: str, port: int) -> None:
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM)[0]
+    except socket.gaierror as error:
+        raise PreflightFailed(f"--host {host} is not a valid address of this machine: {error}") from error
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        # Like the server, to allow recently closed connections; never SO_REUSEPORT: two stacks would share the port
+        # and its requests.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(address)
+        except OSError as error:
+            raise _describe_bind_error(error, host, port) from error
+
+
+def _describe_bind_error(error: OSError, host: str, port: int) -> PreflightFailed:
+    if error.errno == errno.EADDRINUSE:
+        other = read_instance(Address(host, port))
+        who = (
+            "another program" if other is None else f"another benchapp (instance {other or 'without a name'})"
+        )
+        return PortTaken(
+            f"port {port} on {host} is in use by {who}; choose another with --port (make up PORT=…)"
+        )
+    if error.errno == errno.EACCES:
+        return PreflightFailed(
+            f"port {port} requires root; choose one above 1023 with --port (make up PORT=…)"
+        )
+    return PreflightFailed(f"cannot listen on {host} port {port}: {error.strerror}")
+
+
+def read_instance(address: Address, *, timeout_s: float = 2) -> str | None:
+    """Return the instance id of /healthz at this address; None if it is not benchapp."""
+    answer = get(address, "/healthz", timeout_s=timeout_s)
+    if answer is None or answer[0] != http.client.OK:
+        return None
+    try:
+        fields = json.loads(answer[1])
+        return str(fields["instance"] or "")
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def get(address: Address, path: str, *, timeout_s: float = 2) -> tuple[int, bytes] | None:
+    """Return status and body of a GET request, or None without an HTTP response."""
+    host = EVERYWHERE.get(address.host, address.host)
+    connection = http.client.HTTPConnection(host, address.port, timeout=timeout_s)
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        return answer.status, answer.read(65_536)
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+
+
+def check_disk(path: Path, *, needed_bytes: int = FREE_DISK_NEEDED_BYTES) -> None:
+    """Raise PreflightFailed if the disk is nearly full."""
+    free = shutil.disk_usage(path).free
+    if free < needed_bytes:
+        raise PreflightFailed(
+            f"{path} has {free // 2**20} MiB free, {needed_bytes // 2**20} MiB are needed; "
+            f"free some space, or choose another disk with --data-dir (make up DATA=…)"
+        )
+
+
+def check_writable(path: Path) -> None:
+    """Raise PreflightFailed if the data directory cannot be created or written."""
+    existing = next(parent for parent in (path, *path.parents) if parent.exists())
+    if not os.access(existing, os.W_OK | os.X_OK) or not existing.is_dir():
+        raise PreflightFailed(
+            f"cannot write to {existing} (owner: {_read_owner(existing)}); start as that user, or choose "
+            f"another directory with --data-dir (make up DATA=…)"
+        )
+
+
+def check_code(python: str, account: SystemAccount | None, project: Path = PROJECT) -> None:
+    """Raise PreflightFailed if the servers' account cannot read the checkout or its Python."""
+    if account is None or can_run_code(python, account):
+        return
+    inaccessible = find_inaccessible_part(project / "manage.py", account)
+    if inaccessible is not None:
+        cause, advice = inaccessible, "clone into a public directory, such as /srv/benchapp"
+    else:
+        cause = find_inaccessible_part(Path(python), account) or Path(sys.prefix)
+        advice = "install the system's python3 (apt-get install python3), then run make clean up"
+    raise PreflightFailed(
+        f"account {account.name} of web and worker cannot read {cause}.\n"
+        f"  Either {advice}\n"
+        f"  or start as a user other than root\n"
+        f"  or run web and worker as root: make up AS_ROOT=1 (--as-root)"
+    )
+
+
+def _read_owner(path: Path) -> str:
+    try:
+        return path.owner()
+    except KeyError:
+        return f"user {path.stat().st_uid}"
+
+
+def stop_leftovers(children: Mapping[str, tuple[int, int]]) -> list[str]:
+    """Stop the children of a killed supervisor; return the names of those that had to be killed.
+
+    The kernel has already sent their death signal (PR_SET_PDEATHSIG).
+    """
+    begun = time.monotonic()
+    killed: dict[str, float] = {}
+    while alive := {
+        name: pid for name, (pid, started) in children.items() if read_start_time(pid) == started
+    }:
+        now = time.monotonic()
+        for name in alive.keys() - killed.keys():
+            if now - begun > _LEFTOVERS_PATIENCE_S.get(name, _OTHERS_PATIENCE_S):
+                _kill_group(alive[name])
+                killed[name] = now
+        # Wait for killed ones, because web occupies its port, but not for one that is stuck in the kernel.
+        if all(now - killed.get(name, now) > _KILL_PATIENCE_S for name in alive):
+            break
+        time.sleep(0.05)
+    # An ended leader may have left workers in its session; its process id is then not reused.
+    for pid, started in children.values():
+        if read_start_time(pid) in (None, started):
+            _kill_group(pid)
+    return sorted(killed)
+
+
+def read_start_time(pid: int) -> int | None:
+    """Return the start time of a process in ticks since boot; None without the process or /proc."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = text.rpartition(")")[2].split()
+    return None if fields[0] == "Z" else int(fields[19])
+
+
+def _kill_group(leader_pid: int) -> None:
+    try:
+        os.killpg(leader_pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        return

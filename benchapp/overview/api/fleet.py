@@ -1,0 +1,172 @@
+"""The charts of the overview: levels of the fleet, changes per week, submissions per day."""
+
+from collections.abc import Sequence
+from datetime import date
+from typing import Annotated
+
+from django.http import HttpResponse
+from drf_spectacular.utils import extend_schema
+from msgspec import Meta
+from rest_framework.request import Request
+
+from benchapp.framework.api.answers import ApiAnswer, Time, build, list_columns
+from benchapp.framework.api.openapi import in_formats
+from benchapp.framework.api.parameters import DaysParameters, FormatParameters, read_parameters
+from benchapp.framework.api.permissions import MayRead
+from benchapp.framework.api.responses import answer_json, answer_lines
+from benchapp.framework.api.view import ApiView
+from benchapp.overview.read.activity import (
+    CHANGE_DAYS,
+    INGEST_DAYS,
+    read_change_weeks,
+    read_ingest_health,
+)
+from benchapp.overview.read.fleet import DAYS, METRIC, read_fleet_days
+
+
+class FleetLevelsParameters(DaysParameters, FormatParameters):
+    """Which days."""
+
+    usual_days = DAYS
+
+
+class FleetChangesParameters(DaysParameters, FormatParameters):
+    """The weeks of which days."""
+
+    usual_days = CHANGE_DAYS
+
+
+class FleetSubmissionsParameters(DaysParameters, FormatParameters):
+    """Which days."""
+
+    usual_days = INGEST_DAYS
+
+
+class FleetDayAnswer(ApiAnswer, kw_only=True, frozen=True):
+    pattern: Annotated[
+        str, Meta(description="read, write, randread, randwrite, unknown-read or unknown-write")
+    ]
+    day: Annotated[date, Meta(description="UTC")]
+    median: Annotated[float, Meta(description="over the series; 1 is the level of the series")]
+    p10: float
+    p90: float
+    n: Annotated[int, Meta(description="series with a valid run until that day that are not stale")]
+
+
+class FleetLevelsAnswer(ApiAnswer, kw_only=True, frozen=True):
+    metric: str
+    first: Annotated[date, Meta(description="first of the days")]
+    below_series_count: Annotated[
+        int, Meta(description="of all series, whose level fell by their smallest change or more")
+    ]
+    below_scopes: Annotated[Sequence[str], Meta(description="of these, host:NAME or pool:NAME")]
+    days: Sequence[FleetDayAnswer]
+
+
+class ChangeWeekAnswer(ApiAnswer, kw_only=True, frozen=True):
+    monday: Annotated[date, Meta(description="first day of the week, UTC")]
+    regressions: Annotated[int, Meta(description="series with a regression that began in the week")]
+    improvements: Annotated[int, Meta(description="series with an improvement that began in the week")]
+    recoveries: Annotated[int, Meta(description="series with a regression that ended in the week")]
+
+
+class FleetChangesAnswer(ApiAnswer, kw_only=True, frozen=True):
+    weeks: Sequence[ChangeWeekAnswer]
+
+
+class IngestDayAnswer(ApiAnswer, kw_only=True, frozen=True):
+    day: Annotated[date, Meta(description="of receipt, UTC")]
+    stored: int
+    rejected: int
+    received: Annotated[int, Meta(description="waiting to be processed")]
+
+
+class FleetSubmissionsAnswer(ApiAnswer, kw_only=True, frozen=True):
+    oldest_at: Annotated[Time | None, Meta(description="when the first of the waiting was received")]
+    days: Sequence[IngestDayAnswer]
+
+
+class FleetLevels(ApiView):
+    """Throughput of the fleet."""
+
+    permission_classes = [MayRead]
+
+    @extend_schema(
+        operation_id="read_fleet_levels",
+        parameters=[FleetLevelsParameters],
+        responses=in_formats(FleetLevelsAnswer, "only the days"),
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Read the throughput by pattern and day, each series relative to its level when the days began."""
+        wanted = read_parameters(request, FleetLevelsParameters)
+        format = wanted["format"]
+        fleet = read_fleet_days(wanted["days"])
+        dates = fleet.range.dates
+        days = [
+            build(FleetDayAnswer, day, pattern=line.pattern, day=dates[place])
+            for line in fleet.patterns
+            for place, day in enumerate(line.days)
+            if day
+        ]
+        if format == "json":
+            answer = FleetLevelsAnswer(
+                metric=METRIC,
+                first=fleet.range.first,
+                below_series_count=fleet.below.series_count,
+                below_scopes=fleet.below.scopes,
+                days=days,
+            )
+            return answer_json(request, answer)
+        return answer_lines(
+            request,
+            days,
+            columns=list_columns(FleetDayAnswer),
+            format=format,
+            file_name="fleet-levels",
+            context={"metric": METRIC, "unit": "ratio"},
+        )
+
+
+class FleetChanges(ApiView):
+    """Changes per week."""
+
+    permission_classes = [MayRead]
+
+    @extend_schema(
+        operation_id="read_fleet_changes",
+        parameters=[FleetChangesParameters],
+        responses=in_formats(FleetChangesAnswer, "only the weeks"),
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Count the series with a change by week, in the whole weeks of the range."""
+        wanted = read_parameters(request, FleetChangesParameters)
+        format = wanted["format"]
+        weeks = [build(ChangeWeekAnswer, week) for week in read_change_weeks(wanted["days"])]
+        if format == "json":
+            return answer_json(request, FleetChangesAnswer(weeks=weeks))
+        return answer_lines(
+            request, weeks, columns=list_columns(ChangeWeekAnswer), format=format, file_name="fleet-changes"
+        )
+
+
+class FleetSubmissions(ApiView):
+    """Submissions per day."""
+
+    permission_classes = [MayRead]
+
+    @extend_schema(
+        operation_id="read_fleet_submissions",
+        parameters=[FleetSubmissionsParameters],
+        responses=in_formats(FleetSubmissionsAnswer, "only the days"),
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Count submissions by day of receipt and present state."""
+        wanted = read_parameters(request, FleetSubmissionsParameters)
+        format = wanted["format"]
+        health = read_ingest_health(wanted["days"])
+        days = [build(IngestDayAnswer, day) for day in health.days]
+        if format == "json":
+            return answer_json(request, FleetSubmissionsAnswer(oldest_at=health.oldest_at, days=days))
+        return answer_lines(
+            request, days, columns=list_columns(IngestDayAnswer), format=format, file_name="fleet-submissions"
+        )

@@ -1,0 +1,189 @@
+"""Results of a search, grouped by kind; the group with the best match comes first."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+from urllib.parse import urlencode
+
+from django.urls import reverse
+
+from benchapp.catalog.grammar import BadFilter, Filter, Query, parse_query, write_filter
+from benchapp.catalog.spelling import suggest_corrections
+from benchapp.framework.pages.access import can
+from benchapp.framework.pages.filter_bar import describe_filter
+from benchapp.framework.pages.pages import PAGES, SitePage
+from benchapp.models import Role, User
+from benchapp.overview.pages.docs.library import list_pages
+from benchapp.overview.pages.docs.search import TooManyWords, search_pages
+from benchapp.overview.read.search import SEARCHES, SearchHit, SearchKind, rank_match, search_series
+from benchapp.reports.pages.saved_views.views import list_view_lines
+from benchapp.series.read.dimension_values import list_known_values
+
+RESULTS_MAXIMUM: Final = 6
+# Behind every rank of `rank_match`.
+_NO_RANK: Final = 4
+_TITLES: Final[dict[SearchKind, str]] = {
+    "host": "Hosts",
+    "run": "Runs",
+    "incident": "Incidents",
+    "study": "Studies",
+}
+_MORE: Final[dict[SearchKind, str]] = {"host": "hosts", "run": "runs"}
+# Pages that show what matches a filter: label, view, has a metric.
+_FILTERED: Final = (
+    ("Series", "series_list", True),
+    ("History", "history", True),
+    ("Scaling", "scaling", True),
+    ("Matrix", "matrix", True),
+    ("Runs", "runs", False),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """One link. note: kind, pool or state; at: of its last event, None without one."""
+
+    title: str
+    url: str
+    note: str = ""
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ResultGroup:
+    """The results of one kind. rank: of the best one, as `rank_match`. more_url: a page with all of them, or ""."""
+
+    title: str
+    results: Sequence[SearchResult]
+    rank: int
+    more_url: str = ""
+
+
+def find_results(text: str, visitor: User | None) -> list[ResultGroup]:
+    """Return the groups with results, best first; for "" the pages. At most RESULTS_MAXIMUM results of each kind.
+
+    visitor: of a page that this visitor may read; pages and actions are those of its role. Eleven queries.
+    """
+    destinations = _list_destinations(visitor)
+    if not text:
+        return [ResultGroup("Pages", [SearchResult(each.label, each.url) for each in destinations], 0)]
+    groups = [
+        *_find_filtered(text),
+        _find_destinations(text, destinations),
+        _find_saved_views(text, visitor),
+        *(_find_kind(kind, text) for kind in _TITLES),
+        _find_documentation(text),
+    ]
+    return sorted((group for group in groups if group.results), key=lambda group: group.rank)
+
+
+def list_corrections(text: str) -> list[SearchResult]:
+    """Return searches for the text with its misspelled words replaced; one query."""
+    found = suggest_corrections(text, list_known_values())
+    return [SearchResult(each, f"{reverse('search')}?{urlencode({'text': each})}") for each in found]
+
+
+def _find_filtered(text: str) -> list[ResultGroup]:
+    """Return the series that match the text as a filter, and the pages that show them."""
+    try:
+        query = parse_query(text)
+    except BadFilter:
+        return []
+    if query.filter == Filter():
+        return []
+    rows = search_series(query.filter, limit=RESULTS_MAXIMUM)
+    # A phrase or term is a filter whatever it matches; words alone may be a name.
+    rank = 0 if query.filter.terms else _NO_RANK - 1
+    pages = _link_filtered(text, query) if rows or query.filter.terms else []
+    series = [
+        SearchResult(row.title, reverse("series", args=[row.id]), row.scope_name, row.last_at) for row in rows
+    ]
+    title = f"Filter: {describe_filter(query.filter)}"
+    more = f"{reverse('series_list')}?{urlencode({'q': write_filter(query.filter)})}"
+    return [
+        ResultGroup(title, pages, rank),
+        ResultGroup("Series", series, rank, more if len(series) == RESULTS_MAXIMUM else ""),
+    ]
+
+
+def _link_filtered(text: str, query: Query) -> list[SearchResult]:
+    is_plain = query.time_range is None and query.metric is None
+    written = urlencode({"q": write_filter(query.filter) if is_plain else text})
+    return [
+        SearchResult(label, f"{reverse(view)}?{written}", "with this filter")
+        for label, view, has_metric in _FILTERED
+        if has_metric or query.metric is None
+    ]
+
+
+def _list_destinations(visitor: User | None) -> list[SitePage]:
+    """Return the pages and actions that a visitor may open, those of every reader first; None: anonymous."""
+    return [
+        each
+        for role in (None, *Role)
+        if role is None or can(visitor, role)
+        for each in PAGES.values()
+        if each.label and each.role == role
+    ]
+
+
+def _find_destinations(text: str, destinations: Iterable[SitePage]) -> ResultGroup:
+    ranked = [
+        (rank, SearchResult(each.label, each.url))
+        for each in destinations
+        if (rank := _rank_destination(text, each)) is not None
+    ]
+    ranked.sort(key=lambda pair: pair[0])
+    return ResultGroup("Pages", [result for _, result in ranked[:RESULTS_MAXIMUM]], _find_best(ranked))
+
+
+def _find_saved_views(text: str, visitor: User | None) -> ResultGroup:
+    ranked = [
+        (rank, SearchResult(line.row.name, line.url, line.kind))
+        for line in list_view_lines(visitor)
+        if line.url and (rank := rank_match(text, line.row.name)) is not None
+    ]
+    ranked.sort(key=lambda pair: pair[0])
+    return ResultGroup("Saved views", [result for _, result in ranked[:RESULTS_MAXIMUM]], _find_best(ranked))
+
+
+def _rank_destination(text: str, destination: SitePage) -> int | None:
+    rank = rank_match(text, destination.label)
+    if rank is None and rank_match(text, f"{destination.label} {destination.words}") is not None:
+        return _NO_RANK
+    return rank
+
+
+def _find_best(ranked: Sequence[tuple[int, SearchResult]]) -> int:
+    return ranked[0][0] if ranked else _NO_RANK
+
+
+def _find_kind(kind: SearchKind, text: str) -> ResultGroup:
+    hits = SEARCHES[kind](text, limit=RESULTS_MAXIMUM)
+    ranks = [rank_match(text, hit.title) for hit in hits]
+    best = min((_NO_RANK if rank is None else rank for rank in ranks), default=_NO_RANK)
+    has_id = any(hit.key == text.removeprefix("#") for hit in hits)
+    more = (
+        f"{reverse(_MORE[kind])}?{urlencode({'text': text})}"
+        if kind in _MORE and len(hits) == RESULTS_MAXIMUM
+        else ""
+    )
+    return ResultGroup(_TITLES[kind], [_make_result(hit) for hit in hits], 0 if has_id else best, more)
+
+
+def _make_result(hit: SearchHit) -> SearchResult:
+    return SearchResult(hit.title, reverse(hit.kind, args=[hit.key]), hit.note, hit.at)
+
+
+def _find_documentation(text: str) -> ResultGroup:
+    try:
+        hits = search_pages(text, list_pages())
+    except TooManyWords:
+        return ResultGroup("Documentation", [], _NO_RANK)
+    results = [
+        SearchResult("".join(part.text for part in hit.section) or hit.page, hit.url, hit.page)
+        for hit in hits.hits[:RESULTS_MAXIMUM]
+    ]
+    more = f"{reverse('docs_search')}?{urlencode({'q': text})}" if hits.count > RESULTS_MAXIMUM else ""
+    return ResultGroup("Documentation", results, _NO_RANK + 1, more)

@@ -1,0 +1,351 @@
+"""URLs of pages and forms; of a page also its documentation, and the words by which the search finds it."""
+
+from django.urls import path, register_converter
+from django.urls.converters import StringConverter
+from django.views.generic import RedirectView
+
+from benchapp.accounts.pages import links, oidc, own_account, password_reset, people, preferences, tokens
+from benchapp.accounts.pages import sign_in as accounts
+from benchapp.charts.pages.comparison import views as comparison
+from benchapp.charts.pages.history import views as history
+from benchapp.charts.pages.matrix import views as matrix
+from benchapp.charts.pages.scaling import views as scaling
+from benchapp.framework.pages import audit
+from benchapp.framework.pages.pages import page
+from benchapp.incidents.pages import actions as incident_actions
+from benchapp.incidents.pages import baseline as incident_baseline
+from benchapp.incidents.pages import benchmark_health
+from benchapp.incidents.pages import bulk as bulk_triage
+from benchapp.incidents.pages import views as incidents
+from benchapp.incidents.pages.maintenance import views as planned_events
+from benchapp.intake.pages import upload_files
+from benchapp.intake.pages import views as uploads
+from benchapp.layouts.pages import price_views as prices
+from benchapp.layouts.pages import views as layout_ranking
+from benchapp.layouts.pages.experiments import views as experiments
+from benchapp.notices.pages import confirm_address
+from benchapp.notices.pages import views as subscriptions
+from benchapp.overview.pages import charts as overview_charts
+from benchapp.overview.pages import page as overview
+from benchapp.overview.pages import pins
+from benchapp.overview.pages.docs import views as documentation
+from benchapp.overview.pages.search import views as searches
+from benchapp.policies.pages import views as policies
+from benchapp.reports.pages import edit as study_edits
+from benchapp.reports.pages import shared as shared_studies
+from benchapp.reports.pages import views as studies
+from benchapp.reports.pages.saved_views import views as saved_views
+from benchapp.requests.pages import views as requests
+from benchapp.requests.pages.schedules import views as schedules
+from benchapp.series.pages import detection_report, series_list
+from benchapp.series.pages import views as series
+from benchapp.series.pages.runs import dependence, exclusions
+from benchapp.series.pages.runs import provenance as run_report
+from benchapp.series.pages.runs import views as runs
+from benchapp.storage.pages import views as hosts
+
+
+class HostNameConverter(StringConverter):
+    """Any host name without NUL, which PostgreSQL would reject."""
+
+    regex = r"[^/\x00]+"
+
+
+class TokenIdConverter(StringConverter):
+    """The public id of a token."""
+
+    regex = "[a-z0-9]{12}"
+
+
+class ShareTokenConverter(StringConverter):
+    """The token of a shared link: 32 random bytes."""
+
+    regex = "[A-Za-z0-9_-]{43}"
+
+
+register_converter(HostNameConverter, "host_name")
+register_converter(TokenIdConverter, "token_id")
+register_converter(ShareTokenConverter, "share_token")
+
+urlpatterns = [
+    page("", overview.home, "overview", "Overview", "home start"),
+    page("overview/charts/<slug:chart_name>/", overview_charts.overview_chart, "overview#charts"),
+    path("overview/pins/add", pins.add_pin, name="add_pin"),
+    page("overview/pins/<int:pin_id>/", pins.pinned_chart, "overview#pinned-charts"),
+    path("overview/pins/<int:pin_id>/change", pins.change_pin, name="change_pin"),
+    page("search/", searches.search, "overview#search"),
+    path("search/results", searches.search_results, name="search_results"),
+    path("search/words", searches.complete_word, name="complete_word"),
+    page("runs/", runs.runs, "runs#list", "Runs", "results list"),
+    page("runs/<int:run_id>/", runs.run, "runs#run"),
+    path("runs/<int:run_id>/output", runs.run_output, name="run_output"),
+    path("runs/<int:run_id>/table.csv", runs.run_table, name="run_table"),
+    path("runs/<int:run_id>/exclude", exclusions.exclude, name="exclude_run"),
+    path("runs/<int:run_id>/include", exclusions.include, name="include_run"),
+    page("runs/<int:run_id>/report/", run_report.run_report, "api#provenance"),
+    page("scaling/", scaling.scaling, "scaling", "Scaling", "volumes stripes chart"),
+    page("matrix/", matrix.matrix, "scaling#matrix", "Matrix", "heat map table"),
+    page("series/", series_list.series_list, "history#series", "Series", "sparklines list"),
+    page("series/<int:series_id>/", series.series, "history#series"),
+    page(
+        "series/<int:series_id>/detection/",
+        detection_report.detection_report,
+        "detection#the-decision-in-short",
+        name="series_detection",
+    ),
+    page("history/", history.history, "history", "History", "trend time chart"),
+    page("incidents/", incidents.incidents, "incidents#the-inbox", "Incidents", "regressions inbox alerts"),
+    page(
+        "incidents/health/",
+        benchmark_health.benchmark_health,
+        "incidents#benchmark-health",
+        "Benchmark health",
+        "detection status monitored series noise findings",
+    ),
+    # Links of before both pages were one.
+    path(
+        "incidents/status/",
+        RedirectView.as_view(
+            pattern_name="benchmark_health",
+            permanent=True,
+            query_string=True,
+            http_method_names=["get", "head"],
+        ),
+    ),
+    path("incidents/bulk", bulk_triage.triage_selected, name="bulk_triage"),
+    path("incidents/bulk/undo", bulk_triage.undo_selected, name="undo_bulk_triage"),
+    page("incidents/<int:incident_id>/", incidents.incident, "incidents#the-page-of-an-incident"),
+    page(
+        "incidents/<int:incident_id>/baseline/",
+        incident_baseline.baseline,
+        "incidents#the-page-of-an-incident",
+        name="incident_baseline",
+    ),
+    path(
+        "incidents/<int:incident_id>/<slug:action>", incident_actions.triage_incident, name="triage_incident"
+    ),
+    page(
+        "maintenance/",
+        planned_events.planned_events,
+        "incidents#maintenance-expected-changes-and-notes",
+        "Maintenance",
+        "windows expected changes notes annotations",
+    ),
+    page(
+        "maintenance/add",
+        planned_events.add_planned_event,
+        "incidents#maintenance-expected-changes-and-notes",
+        "Schedule maintenance",
+        "expected change window note annotation",
+    ),
+    page(
+        "maintenance/<int:planned_event_id>/",
+        planned_events.planned_event,
+        "incidents#maintenance-expected-changes-and-notes",
+    ),
+    *(
+        path(
+            f"maintenance/<int:planned_event_id>/{act}",
+            planned_events.change_planned_event,
+            {"act": act},
+            name=f"{act}_planned_event",
+        )
+        for act in planned_events.ACTIONS
+    ),
+    page("policies/", policies.detection_policies, "detection#policies", "Detection policies", "thresholds"),
+    page(
+        "policies/add",
+        policies.add_detection_policy,
+        "detection#policies",
+        "New detection policy",
+        "create threshold",
+    ),
+    page("policies/<int:policy_id>/", policies.detection_policy, "detection#policies"),
+    *(
+        path(
+            f"policies/<int:policy_id>/{act}",
+            policies.change_detection_policy,
+            {"act": act},
+            name=f"{act}_detection_policy",
+        )
+        for act in policies.ACTIONS
+    ),
+    page("policies/dry-runs/<int:dry_run_id>/", policies.dry_run, "detection#policies"),
+    path("policies/dry-runs/<int:dry_run_id>/cancel", policies.change_dry_run, name="cancel_dry_run"),
+    page(
+        "dependence/",
+        dependence.dependence,
+        "deciding#dependence-on-a-condition",
+        "Metric by condition",
+        "fragmentation extents round-trip scatter",
+    ),
+    page("compare/", comparison.compare, "comparing", "Compare", "comparison difference before after"),
+    page("studies/", studies.studies, "studies", "Studies", "reports"),
+    page("studies/add", study_edits.add_study, "studies", "New study", "create report"),
+    page("studies/<int:study_id>/", studies.study, "studies"),
+    page("studies/<int:study_id>/edit", study_edits.edit_study, "studies"),
+    path("studies/<int:study_id>/share", study_edits.share, name="share_study"),
+    path("studies/<int:study_id>/snapshot", study_edits.change_snapshot, name="change_snapshot"),
+    path(
+        "studies/<int:study_id>/snapshot/<int:place>-<slug:theme>.png",
+        studies.snapshot_image,
+        name="snapshot_image",
+    ),
+    path(
+        "studies/<int:study_id>/thumbnails/<int:place>-<slug:theme>.png",
+        study_edits.thumbnail,
+        name="thumbnail",
+    ),
+    path("studies/<int:study_id>/remove", study_edits.remove_study, name="remove_study"),
+    page("views/", saved_views.saved_views, "studies#saved-views", "Saved views", "bookmarks"),
+    path("views/add", saved_views.add_saved_view, name="add_saved_view"),
+    path("views/<int:view_id>/change", saved_views.change_saved_view, name="change_saved_view"),
+    path("shared/<share_token:token>/", shared_studies.shared_study, name="shared_study"),
+    path("shared/<share_token:token>/image.png", shared_studies.shared_image, name="shared_image"),
+    path(
+        "shared/<share_token:token>/snapshot/<int:place>-<slug:theme>.png",
+        shared_studies.shared_snapshot_image,
+        name="shared_snapshot_image",
+    ),
+    path(
+        "shared/<share_token:token>/charts/<int:place>",
+        shared_studies.shared_chart,
+        name="shared_chart",
+    ),
+    page(
+        "layouts/",
+        layout_ranking.layouts,
+        "deciding#choose-a-layout",
+        "Choose a layout",
+        "cheapest sizing capacity requirement price",
+    ),
+    page(
+        "experiment/",
+        experiments.experiment,
+        "deciding#ab-experiments",
+        "A/B experiment",
+        "arms difference required runs test",
+    ),
+    page("prices/", prices.prices, "deciding#prices", "Prices", "cost volume instance"),
+    page("prices/add", prices.add_price, "deciding#prices", "Add prices", "create cost"),
+    path("prices/<int:price_id>/change", prices.change_price, name="change_price"),
+    page("hosts/", hosts.hosts, "hosts#list", "Hosts", "machines agents"),
+    path("hosts/add", hosts.add_host, name="add_host"),
+    path("hosts/enrollment", hosts.make_enrollment_token, name="make_enrollment_token"),
+    page("hosts/<host_name:name>/", hosts.host, "hosts#host"),
+    page("schedules/", schedules.schedules, "agent#schedules-from-the-server"),
+    page("schedules/scope/", schedules.schedule_scope, "agent#schedules-from-the-server"),
+    path("schedules/save", schedules.save_schedule, name="save_schedule"),
+    path("schedules/<int:wanted_id>/remove", schedules.remove_schedule, name="remove_schedule"),
+    page("requests/", requests.run_requests, "agent#requested-runs"),
+    path("requests/confirmation", requests.set_confirmation, name="set_confirmation"),
+    path("requests/add", requests.run_again, name="run_again"),
+    path(
+        "hosts/<host_name:name>/requests/<uuid:request_id>/cancel",
+        requests.cancel_request,
+        name="cancel_run_request",
+    ),
+    page("hosts/<host_name:name>/settings/", hosts.host_settings, "hosts#host"),
+    path("hosts/<host_name:name>/token", hosts.make_host_token, name="make_host_token"),
+    page("hosts/<host_name:name>/pool", hosts.set_pool, "hosts#pools"),
+    path("hosts/<host_name:name>/retired", hosts.set_retired, name="set_retired"),
+    page("tokens/", tokens.tokens, "api#tokens", "API tokens", "access keys"),
+    path("tokens/add", tokens.add_token, name="add_token"),
+    path("tokens/<token_id:public_id>/revoke", tokens.revoke, name="revoke_token"),
+    page("uploads/", uploads.uploads, "importing#uploads-page", "Uploads", "submissions rejected"),
+    page(
+        "uploads/add",
+        upload_files.upload_files,
+        "importing#uploads-page",
+        "Upload results",
+        "import files fio",
+    ),
+    path("uploads/retry", uploads.retry_alike, name="retry_uploads"),
+    page("uploads/<uuid:submission_id>/", uploads.upload, "importing#uploads-page"),
+    path("uploads/<uuid:submission_id>/raw", uploads.upload_raw, name="upload_raw"),
+    path("uploads/<uuid:submission_id>/retry", uploads.retry_one, name="retry_upload"),
+    page(
+        "subscriptions/",
+        subscriptions.subscriptions,
+        "notifications",
+        "Subscriptions",
+        "notifications e-mail slack webhook",
+    ),
+    page(
+        "subscriptions/add",
+        subscriptions.add_subscription,
+        "notifications#notices",
+        "New subscription",
+        "create notification",
+    ),
+    page("subscriptions/<int:subscription_id>/", subscriptions.subscription, "notifications#notices"),
+    page(
+        "subscriptions/<int:subscription_id>/edit", subscriptions.edit_subscription, "notifications#notices"
+    ),
+    path(
+        "subscriptions/<int:subscription_id>/active",
+        subscriptions.set_subscription_active,
+        name="set_subscription_active",
+    ),
+    path("subscriptions/<int:subscription_id>/test", subscriptions.send_test, name="test_subscription"),
+    path(
+        "subscriptions/<int:subscription_id>/secret",
+        subscriptions.renew_subscription_secret,
+        name="renew_subscription_secret",
+    ),
+    path(
+        "subscriptions/<int:subscription_id>/remove",
+        subscriptions.remove_subscription,
+        name="remove_subscription",
+    ),
+    path(
+        "subscriptions/<int:subscription_id>/confirmation",
+        subscriptions.send_confirmation,
+        name="send_confirmation",
+    ),
+    page(
+        "confirm-address/<share_token:token>/",
+        confirm_address.confirm_address,
+        "notifications#e-mail-address-confirmation",
+    ),
+    page("audit/", audit.audit_records, "operations#audit-record", "Audit record", "log writes history"),
+    page("people/", people.people, "accounts#invitations", "People", "users invite invitation roles"),
+    path("people/invite", people.invite, name="invite"),
+    path(
+        "people/invitations/<int:invitation_id>/withdraw",
+        people.withdraw_pending_invitation,
+        name="withdraw_invitation",
+    ),
+    path(
+        "people/invitations/<int:invitation_id>/renew",
+        people.renew_pending_invitation,
+        name="renew_invitation",
+    ),
+    path("people/<int:user_id>/password", people.make_reset_link, name="make_reset_link"),
+    path("people/<int:user_id>/delete", people.delete_person, name="delete_person"),
+    path("people/<int:user_id>/role", people.set_person_role, name="set_person_role"),
+    path("people/<int:user_id>/active", people.set_person_active, name="set_person_active"),
+    page("account/", own_account.account, "accounts#account", "Account", "password profile"),
+    page("links/", links.signed_links, "api#signed-links"),
+    path("links/<int:link_id>/revoke", links.revoke_signed_link, name="revoke_signed_link"),
+    path("account/delete", own_account.delete_own_account, name="delete_own_account"),
+    path("account/preferences", preferences.change_preferences, name="change_preferences"),
+    path("account/theme", preferences.change_theme, name="change_theme"),
+    path("account/email", own_account.change_own_email, name="change_own_email"),
+    page("account/email/<str:secret>/", own_account.confirm_own_email, "accounts#lost-password"),
+    page("reset-password/", password_reset.request_password_link, "accounts#lost-password"),
+    page("reset-password/<str:secret>/", password_reset.set_new_password, "accounts#lost-password"),
+    page("sign-in/", accounts.sign_in, "accounts#sign-in"),
+    path("sign-in/oidc/", oidc.start_oidc, name="start_oidc"),
+    path("sign-in/oidc/callback", oidc.finish_oidc, name="finish_oidc"),
+    path("sign-out/", accounts.sign_out, name="sign_out"),
+    page("setup/<str:secret>/", accounts.setup, "accounts#invitations"),
+    path("agent/bench-agent.pyz", hosts.agent_archive, name="agent_archive"),
+    path("api/v1/agent", hosts.agent_release, name="agent_release"),
+    page("docs/", documentation.documentation_page, "", "Documentation", "help manual", name="docs"),
+    path("docs/search", documentation.search_documentation, name="docs_search"),
+    path("docs/api/reference", documentation.api_reference, name="api_reference"),
+    path("docs/api/reference/<slug:tag>", documentation.api_reference, name="api_reference_page"),
+    path("docs/files/<path:file_name>", documentation.documentation_file, name="docs_file"),
+    path("docs/<slug:page_name>", documentation.documentation_page, name="docs_page"),
+]

@@ -1,0 +1,239 @@
+"""Throughput of the fleet by pattern and day, each series relative to its own level."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from functools import partial
+from typing import Final
+
+import numpy as np
+from django.db import connection
+from django.db.models import Q
+from django.utils import timezone
+from numpy.typing import NDArray
+from psycopg import sql
+
+from benchapp.catalog.dimensions import name_rw, split_pattern
+from benchapp.catalog.metrics import list_detected_metrics
+from benchapp.charts.rules.fleet import DayQuantiles, find_day_quantiles
+from benchapp.detection.rules.staleness import find_stale_after
+from benchapp.framework.read.binary_columns import fetch_arrays, to_us
+from benchapp.framework.read.days import DayRange
+from benchapp.framework.read.result_cache import DAYS_S, read_cached
+from benchapp.incidents.rules.typical_change import measure_multiple
+from benchapp.models import Change, ChangeState, Series
+from benchapp.models.planned_event_filtering import match_maintenance
+from benchapp.models.policies.thresholds import read_thresholds
+from benchapp.series.read.levels import find_level, read_levels
+
+DAYS: Final = 90
+PATTERNS: Final = ("read", "write", "randread", "randwrite", "unknown-read", "unknown-write")
+# IOPS and bandwidth of a series are proportional, as its block size is fixed.
+METRIC: Final = "iops"
+# Of each pattern: the quantiles of 200 series say as much of the fleet as those of 100 000.
+SERIES_MAXIMUM: Final = 200
+# The order of the keys, SHA-256 of what identifies a series, is random, and the same in each request.
+_CANDIDATES: Final = 5_000
+_DAY: Final = timedelta(days=1)
+_DAY_US: Final = 86_400_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class PatternDays:
+    """One pattern. series: how many were read; is_sample: more match.
+
+    days, run_counts: as long as those of the fleet; run_counts: series with a valid run on the day itself.
+    """
+
+    pattern: str
+    name: str
+    series: int
+    is_sample: bool
+    days: tuple[DayQuantiles | None, ...]
+    run_counts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FleetLosses:
+    """Series of these patterns, of all and not of the sample, whose level fell by its smallest change or more.
+
+    scopes: of these series, in alphabetical order.
+    """
+
+    series_count: int
+    scopes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FleetDays:
+    """The patterns that have series, over some days. Values: 1 is the level of the series."""
+
+    range: DayRange
+    patterns: tuple[PatternDays, ...]
+    below: FleetLosses
+
+
+def read_fleet_days(days: DayRange | None = None) -> FleetDays:
+    """Return the quantiles of each pattern and day, and the series that are below.
+
+    Two queries if the patterns are cached, which may be a minute old; else four and those of maintenance; three more
+    with regressions.
+
+    days: by default 90 up to today. The value of a series on a day (UTC) is that of its last valid run up to the end of
+    the day, until it is stale, divided by the median of the level that the series had when the days began, or of its
+    first level if it is newer. At most 200 series of a pattern are read, with one index entry for each of their days,
+    however often they are measured.
+    """
+    days = days or DayRange(timezone.now(), DAYS)
+    first, count = days.first, days.count
+    patterns = read_cached("fleet", first, count, load=partial(_read_patterns, first, count), age_s=DAYS_S)
+    return FleetDays(
+        days, patterns, _find_losses(_begin(first), min(_begin(first + count * _DAY), days.end_at))
+    )
+
+
+def _read_patterns(first: date, count: int) -> tuple[PatternDays, ...]:
+    sampled = _sample_series(_begin(first), _begin(first + count * _DAY))
+    values = _load([series_id for ids, _ in sampled.values() for series_id in ids], first, count)
+    return tuple(
+        _make_pattern(pattern, np.array(rows), is_sample=is_sample)
+        for pattern, (ids, is_sample) in sampled.items()
+        if (rows := [values[each] for each in ids if values[each].size])
+    )
+
+
+def _make_pattern(pattern: str, values: NDArray[np.float64], *, is_sample: bool) -> PatternDays:
+    """values: of each series as of `_load`."""
+    carried, measured = values[:, 0], values[:, 1]
+    return PatternDays(
+        pattern,
+        name_rw(pattern),
+        len(values),
+        is_sample,
+        tuple(find_day_quantiles(carried)),
+        tuple((~np.isnan(measured)).sum(axis=0).tolist()),
+    )
+
+
+def _find_losses(from_at: datetime, to_at: datetime) -> FleetLosses:
+    """Return the series of these patterns that are below the level that they had when the days began."""
+    patterns = Q()
+    for rw in PATTERNS:
+        patterns |= Q(series__rw=rw, series__direction=split_pattern(rw)[1])
+    regressed = Change.objects.filter(
+        patterns,
+        metric__in=list_detected_metrics([METRIC]),
+        state__in=(ChangeState.PROVISIONAL, ChangeState.CONFIRMED),
+        is_regression=True,
+        started_at__gte=from_at,
+        started_at__lt=to_at,
+    )
+    scopes = dict(regressed.values_list("series_id", "series__scope").distinct())
+    if not scopes:
+        return FleetLosses(0, ())
+    levels, thresholds = read_levels(list(scopes), [METRIC]), read_thresholds(scopes)
+    below = []
+    for series_id in scopes:
+        known = levels[series_id][METRIC]
+        last = find_level(known, to_at)
+        reference = find_level(known, from_at) or (known[0] if known else None)
+        if last is None or reference is None or not reference.median:
+            continue
+        relative = last.median / reference.median - 1
+        if relative < 0 and measure_multiple(relative, thresholds[series_id][METRIC]) >= 1:
+            below.append(series_id)
+    return FleetLosses(len(below), tuple(sorted({scopes[each] for each in below})))
+
+
+def _begin(day: date) -> datetime:
+    return datetime.combine(day, time.min, UTC)
+
+
+def _sample_series(from_at: datetime, to_at: datetime) -> dict[str, tuple[list[int], bool]]:
+    """Return series of each pattern whose first and last run may enclose a run of this time, and whether more are."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT wanted.rw, sampled.id, EXISTS (SELECT FROM benchapp_series OFFSET %s) AS has_more"
+            " FROM unnest(%s::text[], %s::text[]) AS wanted(rw, direction)"
+            " CROSS JOIN LATERAL (SELECT id FROM ("
+            " SELECT id, key, rw, direction, first_at, last_at FROM benchapp_series ORDER BY key LIMIT %s) AS candidate"
+            " WHERE candidate.rw = wanted.rw AND candidate.direction = wanted.direction"
+            " AND candidate.last_at >= %s AND candidate.first_at < %s ORDER BY key LIMIT %s) AS sampled",
+            [
+                _CANDIDATES,
+                list(PATTERNS),
+                [split_pattern(rw)[1] for rw in PATTERNS],
+                _CANDIDATES,
+                from_at,
+                to_at,
+                SERIES_MAXIMUM + 1,
+            ],
+        )
+        found: dict[str, list[int]] = {}
+        rows = cursor.fetchall()
+    for pattern, series_id, _ in rows:
+        found.setdefault(pattern, []).append(series_id)
+    has_more = any(row[2] for row in rows)
+    return {
+        pattern: (found[pattern][:SERIES_MAXIMUM], has_more or len(found[pattern]) > SERIES_MAXIMUM)
+        for pattern in PATTERNS
+        if pattern in found
+    }
+
+
+# One entry of the index measurement_by_series for each day of a series, from its newer end.
+_LAST_OF_DAYS: Final = sql.SQL(
+    "SELECT wanted.id AS series_id, newest.started_at, newest.value FROM unnest(%s::bigint[]) AS wanted(id)"
+    " CROSS JOIN generate_series(0, %s - 1) AS day(number) CROSS JOIN LATERAL ("
+    "SELECT started_at, {metric} AS value FROM benchapp_measurement"
+    " WHERE series_id = wanted.id AND started_at >= %s::timestamptz + day.number * interval '1 day'"
+    " AND started_at < %s::timestamptz + (day.number + 1) * interval '1 day'"
+    " AND error = 0 AND NOT is_excluded AND {metric} IS NOT NULL"
+    " ORDER BY started_at DESC, id DESC LIMIT 1) AS newest ORDER BY series_id, started_at"
+).format(metric=sql.Identifier(METRIC))
+
+
+def _load(series_ids: Sequence[int], first: date, count: int) -> dict[int, NDArray[np.float64]]:
+    """Return the relative values of the days of each series; empty without a level.
+
+    Two rows: with the last value on days without a valid run, and without; NaN where there is none.
+    """
+    first_at = _begin(first)
+    columns = fetch_arrays(
+        _LAST_OF_DAYS,
+        [list(series_ids), count, first_at, first_at],
+        columns={"series_id": "bigint", "started_at": "timestamptz", "value": "double precision"},
+    )
+    levels = read_levels(series_ids, [METRIC])
+    maintenance = match_maintenance(series_ids, from_at=first_at, to_at=first_at + count * _DAY)
+    lives = Series.objects.filter(pk__in=series_ids, last_at__isnull=False)
+    reaches = {
+        series_id: (find_stale_after(first_run_at, last_at, n=n) - last_at) // _DAY
+        for series_id, first_run_at, last_at, n in lives.values_list(
+            "pk", "first_at", "last_at", "measurement_count"
+        )
+        if first_run_at and last_at
+    }
+    found = {}
+    for series_id in series_ids:
+        known = levels[series_id][METRIC]
+        if not known:
+            found[series_id] = np.empty(0)
+            continue
+        begin, end = np.searchsorted(columns["series_id"], (series_id, series_id + 1))
+        at_us, values = columns["started_at"][begin:end], columns["value"][begin:end]
+        days = np.full(count, np.nan)
+        days[(at_us - to_us(first_at)) // _DAY_US] = values / (find_level(known, first_at) or known[0]).median
+        for event in maintenance.get(series_id, ()):
+            ends_at = min(event.to_at, event.ended_at or event.to_at)
+            is_within = (at_us >= to_us(event.from_at)) & (at_us < to_us(ends_at))
+            days[(at_us[is_within] - to_us(first_at)) // _DAY_US] = np.nan
+        found[series_id] = np.stack([_carry(days, reach=reaches[series_id]), days])
+    return found
+
+
+def _carry(days: NDArray[np.float64], *, reach: int) -> NDArray[np.float64]:
+    """Return the days with the last known value before each that has none, for so many days."""
+    places = np.arange(len(days))
+    last = np.maximum.accumulate(np.where(np.isnan(days), -1, places))
+    return np.where((last >= 0) & (places - last <= reach), days[last], np.nan)

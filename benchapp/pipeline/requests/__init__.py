@@ -1,1 +1,0 @@
-"""Requests of runs: create, cancel, offer to hosts, settle."""

@@ -1,1 +1,0 @@
-"""Hosts, studies, titles, pagination."""

@@ -1,0 +1,385 @@
+"""Charts as SVG and PNG, for pages that cannot run JavaScript: wikis, tickets, e-mail, chat."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, tzinfo
+from typing import Any, ClassVar, Final
+
+from django.http import HttpResponse
+from django.utils.timezone import override
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
+from rest_framework import serializers
+from rest_framework.request import Request
+
+from benchapp.accounts.api.links import MayReadOrHasLink, SignedParameters, make_base_url
+from benchapp.catalog.grammar import Filter, write_filter
+from benchapp.charts.api.comparison import ComparisonParameters, read_comparison
+from benchapp.charts.api.history import HistoryParameters, make_history_etag, read_own_thresholds
+from benchapp.charts.api.matrix import MatrixParameters, read_asked_matrix
+from benchapp.charts.api.scaling import ScalingParameters, make_request, read_chart
+from benchapp.charts.images.change import draw_change
+from benchapp.charts.images.comparison import draw_comparison
+from benchapp.charts.images.frame import TooManyDrawings
+from benchapp.charts.images.history import PANELS_MAXIMUM, HistorySpan, draw_history
+from benchapp.charts.images.host import draw_host
+from benchapp.charts.images.matrix import draw_matrix
+from benchapp.charts.images.options import (
+    CONTENT_TYPES,
+    HEIGHT_DEFAULT,
+    HEIGHT_MAXIMUM,
+    HEIGHT_MINIMUM,
+    PIXELS_MAXIMUM,
+    SCALE_MAXIMUM,
+    THEMES,
+    WIDTH_DEFAULT,
+    WIDTH_MAXIMUM,
+    WIDTH_MINIMUM,
+    ImageFormat,
+    ImageOptions,
+    TooManyPixels,
+)
+from benchapp.charts.images.percentiles import draw_percentiles
+from benchapp.charts.images.scaling import draw_scaling
+from benchapp.charts.read.history import choose_series, read_history
+from benchapp.charts.read.latency import COLUMNS_DEFAULT, read_fan
+from benchapp.charts.texts.comparison import describe_side
+from benchapp.framework.api.parameters import (
+    ChoiceParameter,
+    DaysParameters,
+    Parameters,
+    SpanParameters,
+    read_parameters,
+    text_parameter,
+)
+from benchapp.framework.api.problems import Problem, bad_parameter, no_host, not_found
+from benchapp.framework.api.responses import answer_image, answer_not_modified, is_known, make_etag
+from benchapp.framework.api.view import ApiView
+from benchapp.framework.times import find_zone
+from benchapp.incidents.read.changes import read_sides
+from benchapp.incidents.read.incidents import read_incident
+from benchapp.series.api.series import no_series, read_version
+from benchapp.series.read.level_range import make_level_range
+from benchapp.series.read.relative_levels import HISTORY_DAYS
+from benchapp.series.read.series import read_rows
+from benchapp.storage.read.hosts import read_host
+from benchapp.storage.read.patterns import read_host_patterns
+
+TITLE_MAXIMUM: Final = 200
+# Requests that wait for the drawing of others are turned away after a few; an image takes a tenth of a second.
+_RETRY_AFTER_S: Final = 2
+_ZONE_NAME_MAXIMUM: Final = 64
+
+
+@extend_schema_field({"type": "string"})
+class ZoneField(serializers.Field[tzinfo, Any, tzinfo, Any]):
+    """The name of a time zone."""
+
+    def to_internal_value(self, data: Any) -> tzinfo:
+        """Return the zone."""
+        name = str(data)[:_ZONE_NAME_MAXIMUM]
+        zone = UTC if name == "UTC" else find_zone(name)
+        if zone is None:
+            raise serializers.ValidationError(
+                f"{name!r} is not a time zone; use a name of the IANA database: Europe/Berlin"
+            )
+        return zone
+
+    def to_representation(self, value: tzinfo) -> tzinfo:
+        """Return the zone itself."""
+        return value
+
+
+class ImageParameters(SignedParameters):
+    """How a chart is drawn."""
+
+    width = serializers.IntegerField(
+        required=False,
+        min_value=WIDTH_MINIMUM,
+        max_value=WIDTH_MAXIMUM,
+        default=WIDTH_DEFAULT,
+        help_text="in CSS pixels",
+    )
+    height = serializers.IntegerField(
+        required=False,
+        min_value=HEIGHT_MINIMUM,
+        max_value=HEIGHT_MAXIMUM,
+        help_text=f"in CSS pixels; default: {HEIGHT_DEFAULT}, of a matrix and a comparison what their rows need",
+    )
+    scale_factor = serializers.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=SCALE_MAXIMUM,
+        default=1,
+        help_text=f"pixels of a PNG for each CSS pixel; a PNG has at most {PIXELS_MAXIMUM} pixels",
+    )
+    theme = ChoiceParameter(choices=THEMES, required=False, default="light")
+    title = text_parameter(TITLE_MAXIMUM, help_text="default: the title of the page, with its finding")
+    time_zone = ZoneField(
+        required=False,
+        help_text="name of the IANA database; default: UTC; of times in the image",
+    )
+
+
+class HistoryImageParameters(HistoryParameters, ImageParameters):
+    """Those of the history; the first three metrics are drawn, below each other."""
+
+    format = None  # type: ignore[assignment]
+    resolution = None  # type: ignore[assignment]
+    scale = ChoiceParameter(choices=("linear", "log"), required=False)
+
+
+class ScalingImageParameters(ScalingParameters, ImageParameters):
+    """Those of the scaling chart, with its display."""
+
+    format = None  # type: ignore[assignment]
+
+
+class MatrixImageParameters(MatrixParameters, ImageParameters):
+    """Those of the matrix."""
+
+    format = None  # type: ignore[assignment]
+
+
+class ComparisonImageParameters(ComparisonParameters, ImageParameters):
+    """Those of the comparison."""
+
+    format = None  # type: ignore[assignment]
+
+
+class PercentilesImageParameters(SpanParameters, ImageParameters):
+    """Which series."""
+
+    series = serializers.IntegerField(min_value=1, max_value=2**63 - 1, help_text="id of the series")
+
+
+class IncidentImageParameters(ImageParameters):
+    """Which incident."""
+
+    incident = serializers.IntegerField(min_value=1, max_value=2**63 - 1, help_text="id of the incident")
+
+
+class HostImageParameters(DaysParameters, ImageParameters):
+    """Which host, and which days."""
+
+    usual_days = HISTORY_DAYS
+    host = serializers.CharField(max_length=100, help_text="name of the host")
+
+
+def _describe(operation_id: str, parameters: type[Parameters]) -> Callable[..., Any]:
+    """Return the description of an operation that answers an image."""
+    kind = OpenApiParameter("image_format", str, OpenApiParameter.PATH, enum=list(CONTENT_TYPES))
+    return extend_schema(
+        operation_id=operation_id,
+        parameters=[kind, parameters],
+        responses={(200, "image/svg+xml"): OpenApiTypes.BINARY, (200, "image/png"): OpenApiTypes.BINARY},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Validated parameters, and how to draw."""
+
+    wanted: dict[str, Any]
+    options: ImageOptions
+
+
+class ChartImage(ApiView):
+    """One kind of chart as an image."""
+
+    permission_classes = [MayReadOrHasLink]
+    parameters: ClassVar[type[Parameters]]
+
+    def read(self, request: Request, image_format: ImageFormat) -> _Asked:
+        """Return the parameters of a request."""
+        wanted = read_parameters(request, self.parameters)
+        options = ImageOptions(
+            format=image_format,
+            width=wanted["width"],
+            height=wanted.get("height"),
+            scale=wanted["scale_factor"],
+            theme=wanted["theme"],
+            title=wanted.get("title", ""),
+            address=make_base_url(request),
+        )
+        return _Asked(wanted, options)
+
+    def answer(
+        self,
+        request: Request,
+        asked: _Asked,
+        draw: Callable[[ImageOptions], bytes],
+        *,
+        headers: Mapping[str, str] | None = None,
+    ) -> HttpResponse:
+        """Draw and answer; Problem 400 for too many pixels, 503 while too many wait for images."""
+        try:
+            with override(asked.wanted.get("time_zone", UTC)):
+                image = draw(asked.options)
+        except TooManyPixels as error:
+            raise bad_parameter("scale_factor", error) from error
+        except TooManyDrawings as error:
+            raise Problem(
+                503,
+                "busy",
+                "Try again later",
+                "many images are being drawn; try again",
+                headers={"Retry-After": str(_RETRY_AFTER_S)},
+            ) from error
+        return answer_image(request, image, CONTENT_TYPES[asked.options.format], headers=headers)
+
+
+class HistoryImage(ChartImage):
+    """A history as an image."""
+
+    parameters = HistoryImageParameters
+
+    @_describe("draw_history", HistoryImageParameters)
+    def get(self, request: Request, image_format: ImageFormat) -> HttpResponse:
+        """Draw up to 12 series over time: runs, levels, changes, environment changes."""
+        asked = self.read(request, image_format)
+        wanted = asked.wanted
+        metrics = wanted.get("metrics", ("iops",))
+        if len(metrics) > PANELS_MAXIMUM:
+            raise bad_parameter("metrics", f"{len(metrics)} metrics; an image has at most {PANELS_MAXIMUM}")
+        chosen = choose_series(wanted["match"], ids=wanted.get("series"))
+        thresholds = read_own_thresholds(request, chosen, metrics=metrics)
+        etag = make_history_etag(request, chosen, metrics=metrics, thresholds=thresholds)
+        if is_known(request, etag):
+            return answer_not_modified(etag)
+        span = {name: wanted.get(name) for name in ("from_at", "to_at")}
+        history = read_history(
+            chosen,
+            metrics=metrics,
+            terms=() if "series" in wanted else wanted["match"].fact_terms,
+            color=wanted.get("color"),
+            **span,
+        )
+        shown = HistorySpan(filter=_write_selection(wanted), is_log=wanted.get("scale") == "log", **span)
+        return self.answer(
+            request,
+            asked,
+            lambda options: draw_history(history, chosen, options, asked=shown, thresholds=thresholds),
+            headers={"ETag": etag},
+        )
+
+
+class PercentilesImage(ChartImage):
+    """The percentiles of a series as an image."""
+
+    parameters = PercentilesImageParameters
+
+    @_describe("draw_percentiles", PercentilesImageParameters)
+    def get(self, request: Request, image_format: ImageFormat) -> HttpResponse:
+        """Draw p50 to p99.99 of a series over time."""
+        asked = self.read(request, image_format)
+        wanted = asked.wanted
+        etag = make_etag(request, read_version(wanted["series"]))
+        if is_known(request, etag):
+            return answer_not_modified(etag)
+        rows = read_rows([wanted["series"]], has_latest=False)
+        if not rows:
+            raise no_series(wanted["series"])
+        fan = read_fan(
+            rows[0].id, count=COLUMNS_DEFAULT, from_at=wanted.get("from_at"), to_at=wanted.get("to_at")
+        )
+        return self.answer(
+            request, asked, lambda options: draw_percentiles(rows[0], fan, options), headers={"ETag": etag}
+        )
+
+
+class IncidentImage(ChartImage):
+    """The evidence of an incident as an image."""
+
+    parameters = IncidentImageParameters
+
+    @_describe("draw_incident", IncidentImageParameters)
+    def get(self, request: Request, image_format: ImageFormat) -> HttpResponse:
+        """Draw the runs before and after the largest change of an incident, in its most affected series."""
+        asked = self.read(request, image_format)
+        found = read_incident(asked.wanted["incident"], limit=1)
+        if found is None:
+            raise not_found("incident", f"incident {asked.wanted['incident']} does not exist")
+        sides = read_sides(found.largest) if found.largest else None
+        return self.answer(
+            request, asked, lambda options: draw_change(found.row.title, found.largest, sides, options)
+        )
+
+
+class ScalingImage(ChartImage):
+    """A scaling chart as an image."""
+
+    parameters = ScalingImageParameters
+
+    @_describe("draw_scaling", ScalingImageParameters)
+    def get(self, request: Request, image_format: ImageFormat) -> HttpResponse:
+        """Draw metrics by one dimension: median and spread of each combination."""
+        asked = self.read(request, image_format)
+        chart = read_chart(make_request(asked.wanted))
+        return self.answer(request, asked, lambda options: draw_scaling(chart, options))
+
+
+class MatrixImage(ChartImage):
+    """The matrix as an image."""
+
+    parameters = MatrixImageParameters
+
+    @_describe("draw_matrix", MatrixImageParameters)
+    def get(self, request: Request, image_format: ImageFormat) -> HttpResponse:
+        """Draw the current level of each combination of a filter."""
+        asked = self.read(request, image_format)
+        matrix = read_asked_matrix(asked.wanted)
+        return self.answer(request, asked, lambda options: draw_matrix(matrix, options))
+
+
+class ComparisonImage(ChartImage):
+    """A comparison as an image."""
+
+    parameters = ComparisonImageParameters
+
+    @_describe("draw_comparison", ComparisonImageParameters)
+    def get(self, request: Request, image_format: ImageFormat) -> HttpResponse:
+        """Draw the ratio of B to A for each value that both sides have, with its interval."""
+        asked = self.read(request, image_format)
+        compared = read_comparison(asked.wanted)
+        found = compared.found
+        common = write_filter(asked.wanted["match"])
+
+        def draw(options: ImageOptions) -> bytes:
+            names = (
+                describe_side(compared.a, found.scopes[0], found.labels[0]),
+                describe_side(compared.b, found.scopes[1], found.labels[1]),
+            )
+            return draw_comparison(found, names, options, common=common)
+
+        return self.answer(request, asked, draw)
+
+
+class HostImage(ChartImage):
+    """The levels of a host as an image."""
+
+    parameters = HostImageParameters
+
+    @_describe("draw_host", HostImageParameters)
+    def get(self, request: Request, image_format: ImageFormat) -> HttpResponse:
+        """Draw the levels of a host by pattern over some days, relative to the first of them."""
+        asked = self.read(request, image_format)
+        host = read_host(asked.wanted["host"])
+        if host is None:
+            raise no_host(asked.wanted["host"])
+        days, span = (
+            asked.wanted["days"],
+            make_level_range(asked.wanted.get("from_at"), asked.wanted.get("to_at")),
+        )
+        patterns = read_host_patterns(host, span=span, days=days)
+        return self.answer(
+            request, asked, lambda options: draw_host(host, patterns, options, days=days, span=span)
+        )
+
+
+def _write_selection(wanted: dict[str, Any]) -> str:
+    """Return what selects the series of a history, as in its address."""
+    if "series" in wanted:
+        return f"series {', '.join(map(str, wanted['series']))}"
+    selected: Filter = wanted["match"]
+    return write_filter(selected)

@@ -1,0 +1,258 @@
+"""Studies: saved charts with title and text."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated, Any, Final
+
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+from drf_spectacular.utils import extend_schema
+from msgspec import Meta
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from benchapp.framework.api.answers import (
+    AnswerPage,
+    ApiAnswer,
+    ChosenColumns,
+    Time,
+    build,
+    list_columns,
+    with_columns,
+)
+from benchapp.framework.api.lists import answer_list, take_page_request
+from benchapp.framework.api.openapi import in_formats
+from benchapp.framework.api.parameters import (
+    PageParameters,
+    read_parameters,
+    refuse_parameters,
+    take_oldest_first,
+    time_order_parameter,
+)
+from benchapp.framework.api.permissions import MayReadOrEdit, find_person, read_api_token
+from benchapp.framework.api.problems import ErrorProblems, Problem, bad_value, map_errors, not_found
+from benchapp.framework.api.responses import answer_json
+from benchapp.framework.api.shapes import PREFIX
+from benchapp.framework.api.view import ApiView, read_body
+from benchapp.layouts.read.question_form import BadQuestion, check_question
+from benchapp.models import PanelKind, Role
+from benchapp.reports.read.studies import PanelRow, StudyDetail, StudyRow, list_studies, read_study
+from benchapp.reports.write.studies import (
+    PANELS_MAXIMUM,
+    TEXT_LENGTH,
+    TITLE_LENGTH,
+    BadStudy,
+    StudyChanged,
+    StudyPanel,
+    change_study,
+    create_study,
+    delete_study,
+    read_panels,
+)
+
+_KINDS: Final = ", ".join(PanelKind.values)
+
+_PROBLEMS: Final[ErrorProblems] = {BadStudy: bad_value, StudyChanged: partial(not_found, "study")}
+
+
+class PanelAnswer(ApiAnswer, kw_only=True, frozen=True):
+    kind: PanelKind
+    query: Annotated[str, Meta(description="query string of the chart's page")]
+    title: str
+    text: Annotated[str, Meta(description="Markdown")]
+    page: str
+
+
+class StudyRowAnswer(ApiAnswer, kw_only=True, frozen=True):
+    id: int
+    title: str
+    owner: Annotated[str | None, Meta(description="null for a sample")]
+    panel_count: int
+    is_shared: Annotated[bool, Meta(description="the study has a shared link")]
+    created_at: Time
+    updated_at: Time
+    snapshot_at: Annotated[
+        Time | None,
+        Meta(description="when the shown numbers were stored; null: the charts show current data"),
+    ]
+    url: str
+    page: str
+
+
+class StudyAnswer(StudyRowAnswer, kw_only=True, frozen=True):
+    text: Annotated[str, Meta(description="Markdown source")]
+    panels: Sequence[PanelAnswer]
+
+
+@with_columns(StudyRowAnswer)
+class ListedStudyAnswer(ChosenColumns, kw_only=True, frozen=True):
+    """A study has the columns that `fields` names."""
+
+
+STUDY_COLUMNS: Final = list_columns(ListedStudyAnswer)
+
+
+class StudyPage(AnswerPage, kw_only=True, frozen=True):
+    studies: Sequence[ListedStudyAnswer]
+
+
+class PanelInput(serializers.Serializer[Any]):
+    """One chart."""
+
+    kind = serializers.CharField(help_text=_KINDS)
+    query = serializers.CharField(required=False, allow_blank=True)
+    title = serializers.CharField(required=False, allow_blank=True)
+    text = serializers.CharField(required=False, allow_blank=True)
+
+
+class StudyInput(serializers.Serializer[Any]):
+    """A new study."""
+
+    title = serializers.CharField(max_length=TITLE_LENGTH)
+    text = serializers.CharField(
+        required=False, allow_blank=True, max_length=TEXT_LENGTH, help_text="Markdown"
+    )
+    panels = PanelInput(many=True, required=False, help_text=f"at most {PANELS_MAXIMUM}")
+
+
+class StudyChanges(StudyInput):
+    """Changes to a study; omitted members are not changed."""
+
+    title = serializers.CharField(required=False, max_length=TITLE_LENGTH)
+
+
+class StudyParameters(PageParameters):
+    """Columns and page of the studies."""
+
+    columns = STUDY_COLUMNS
+    sort = time_order_parameter("updated_at")
+
+
+class Studies(ApiView):
+    """All studies."""
+
+    permission_classes = [MayReadOrEdit]
+
+    @extend_schema(
+        operation_id="list_studies",
+        parameters=[StudyParameters],
+        responses=in_formats(StudyPage, "the rows only"),
+    )
+    def get(self, request: Request) -> HttpResponseBase:
+        """List studies, most recently updated first by default."""
+        wanted = read_parameters(request, StudyParameters)
+        oldest_first = take_oldest_first(wanted)
+        return answer_list(
+            request,
+            StudyPage,
+            ListedStudyAnswer,
+            page=take_page_request(wanted),
+            read=lambda after, limit: list_studies(after=after, limit=limit, oldest_first=oldest_first),
+            describe=lambda studies: [
+                build(ListedStudyAnswer, study, **_describe_owner(study)) for study in studies
+            ],
+            name="studies",
+        )
+
+    @extend_schema(operation_id="create_study", request=StudyInput, responses={201: StudyAnswer})
+    def post(self, request: Request) -> Response:
+        """Create a study; its owner is the user, or the owner of the token."""
+        refuse_parameters(request)
+        wanted = read_body(request, StudyInput)
+        with map_errors(_PROBLEMS):
+            study = create_study(
+                wanted["title"],
+                text=wanted.get("text", ""),
+                panels=_read_new_panels(wanted.get("panels", [])),
+                owner=find_person(request),
+            )
+        body = _describe_study(find_study(study.pk))
+        return Response(body, status=201, headers={"Location": body.url})
+
+
+class OneStudy(ApiView):
+    """One study."""
+
+    permission_classes = [MayReadOrEdit]
+
+    @extend_schema(operation_id="read_study", responses=StudyAnswer)
+    def get(self, request: Request, study_id: int) -> HttpResponse:
+        """Read one study with its charts."""
+        refuse_parameters(request)
+        return answer_json(request, _describe_study(find_study(study_id)))
+
+    @extend_schema(operation_id="change_study", request=StudyChanges, responses=StudyAnswer)
+    def patch(self, request: Request, study_id: int) -> HttpResponse:
+        """Change title, text or charts of a study; given members replace the stored ones."""
+        refuse_parameters(request)
+        study = find_study(study_id)
+        check_mine(request, study)
+        wanted = read_body(request, StudyChanges)
+        with map_errors(_PROBLEMS):
+            if "panels" in wanted:
+                wanted["panels"] = _read_new_panels(wanted["panels"], stored=study.panels)
+            change_study(study_id, **wanted)
+        return answer_json(request, _describe_study(find_study(study_id)))
+
+    @extend_schema(operation_id="delete_study", responses={204: None})
+    def delete(self, request: Request, study_id: int) -> Response:
+        """Delete a study permanently; measurements are not affected."""
+        refuse_parameters(request)
+        check_mine(request, find_study(study_id))
+        delete_study(study_id)
+        return Response(status=204)
+
+
+def _read_new_panels(given: Any, *, stored: Sequence[PanelRow] = ()) -> tuple[StudyPanel, ...]:
+    """Validate panels; the questions of those that are stored already may have become invalid. Raises BadStudy."""
+    panels = read_panels(given)
+    known = {(panel.kind, panel.query) for panel in stored}
+    for place, panel in enumerate(panels):
+        try:
+            if panel.kind == PanelKind.LAYOUTS and (panel.kind, panel.query) not in known:
+                check_question(panel.query)
+        except BadQuestion as problem:
+            raise BadStudy(f"/panels/{place}/query", str(problem)) from problem
+    return panels
+
+
+def find_study(study_id: int) -> StudyDetail:
+    study = read_study(study_id)
+    if study is None:
+        raise not_found("study", f"study {study_id} not found")
+    return study
+
+
+def check_mine(request: Request, study: StudyDetail) -> None:
+    """Reject editors who do not own the study; admins may change all."""
+    if read_api_token(request) is not None:
+        return
+    person = find_person(request)
+    if person is None or not (person.has_role(Role.ADMIN) or person.pk == study.owner_id):
+        owner = study.owner_name or "nobody (sample)"
+        raise Problem(
+            403,
+            "forbidden",
+            "Not allowed",
+            f"study {study.id} belongs to {owner}; only its owner and admins can change it",
+        )
+
+
+def _describe_owner(study: StudyRow | StudyDetail) -> dict[str, Any]:
+    return {
+        "owner": study.owner_name or None,
+        "url": f"{PREFIX}/studies/{study.id}",
+        "page": f"/studies/{study.id}/",
+    }
+
+
+def _describe_study(study: StudyDetail) -> StudyAnswer:
+    return build(
+        StudyAnswer,
+        study,
+        panel_count=len(study.panels),
+        is_shared=study.share_token is not None,
+        panels=[build(PanelAnswer, panel, page=f"/{panel.kind}/?{panel.query}") for panel in study.panels],
+        **_describe_owner(study),
+    )

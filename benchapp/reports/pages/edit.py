@@ -1,0 +1,264 @@
+"""Save a chart as a study; edit, share, freeze and delete studies."""
+
+from typing import Any, Final
+
+from django.contrib import messages
+from django.core.cache import cache
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from benchapp.charts.images.frame import TooManyDrawings
+from benchapp.charts.images.options import CONTENT_TYPES, THEMES, ImageOptions
+from benchapp.framework.pages.access import can, needs_role, read_person
+from benchapp.framework.pages.preferences import without_preferences
+from benchapp.framework.read.result_cache import STUDY_S, make_key
+from benchapp.layouts.read.question_form import BadQuestion, check_question
+from benchapp.models import PanelKind, Role
+from benchapp.reports.pages.panel_image import draw_panel
+from benchapp.reports.pages.panels import name_panel, read_panel_query
+from benchapp.reports.pages.snapshots import freeze_panels
+from benchapp.reports.pages.views import find_study, may_edit
+from benchapp.reports.read.studies import PanelRow, StudyDetail, list_own_studies, read_study
+from benchapp.reports.write.studies import (
+    BadStudy,
+    StudyChanged,
+    StudyPanel,
+    add_panel,
+    change_study,
+    create_study,
+    delete_study,
+    read_panel,
+    remove_snapshot,
+    share_study,
+    stop_sharing,
+    store_snapshot,
+)
+
+_TITLE_LENGTH: Final = 200
+# Drawn at twice the size at which the form shows them.
+THUMBNAIL_WIDTH: Final = 640
+THUMBNAIL_HEIGHT: Final = 336
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+@needs_role(Role.EDITOR)
+def add_study(request: HttpRequest) -> HttpResponse:
+    """Show the form that saves a chart (kind, query, title) to a new or existing study, and save it."""
+    given = request.POST if request.method == "POST" else request.GET
+    person = read_person(request)
+    own = list_own_studies(person, may_edit_all=can(person, Role.ADMIN))
+    error = ""
+    if request.method == "POST":
+        try:
+            return redirect("study", study_id=_save_chart(request, given))
+        except (BadStudy, StudyChanged) as problem:
+            error = f"{problem}."
+    context = {
+        "kind": given.get("kind", "") if given.get("kind") in PanelKind.values else "",
+        "query": read_panel_query(given.get("query", "")),
+        "title": given.get("title", "")[:_TITLE_LENGTH],
+        "proposed": given.get("proposed", given.get("title", ""))[:_TITLE_LENGTH],
+        "text": given.get("text", ""),
+        "into": given.get("into", ""),
+        "own": own,
+        "error": error,
+    }
+    return render(request, "studies/add_study.html", context, status=400 if error else 200)
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+@needs_role(Role.EDITOR)
+def edit_study(request: HttpRequest, study_id: int) -> HttpResponse:
+    """Show a study as a form; save it, and move or remove the panel whose button was pressed."""
+    detail = _find_mine(request, study_id)
+    if request.method != "POST":
+        return _show_form(request, detail)
+    try:
+        panels = _read_panels(request, detail)
+        change_study(
+            study_id,
+            version=request.POST.get("version", ""),
+            title=request.POST.get("title"),
+            text=request.POST.get("text"),
+            panels=panels,
+        )
+    except BadStudy as problem:
+        return _show_form(request, detail, error=f"{problem}.", status=400)
+    except StudyChanged as problem:
+        return _show_form(request, read_study(study_id) or detail, error=f"{problem}.", status=409)
+    if request.POST.get("do", "save") == "save":
+        messages.success(request, "Study saved.", extra_tags="good")
+        return redirect("study", study_id=study_id)
+    return redirect("edit_study", study_id=study_id)
+
+
+@require_POST
+@needs_role(Role.EDITOR)
+def share(request: HttpRequest, study_id: int) -> HttpResponse:
+    """Create or revoke the shared link of a study."""
+    _find_mine(request, study_id)
+    if request.POST.get("share") == "yes":
+        share_study(study_id)
+        text = "Shared link created. Anyone with the link below can read this study."
+    else:
+        stop_sharing(study_id)
+        text = "Shared link revoked."
+    messages.success(request, text, extra_tags="good")
+    return redirect("study", study_id=study_id)
+
+
+@require_POST
+@needs_role(Role.EDITOR)
+def change_snapshot(request: HttpRequest, study_id: int) -> HttpResponse:
+    """Freeze the charts of a study with their current numbers, or show current data again."""
+    detail = _find_mine(request, study_id)
+    if request.POST.get("snapshot") != "yes":
+        remove_snapshot(study_id)
+        messages.success(request, "Snapshot deleted. The study shows current data.", extra_tags="good")
+        return redirect("study", study_id=study_id)
+    try:
+        store_snapshot(study_id, freeze_panels(request, detail), by=read_person(request))
+    except TooManyDrawings:
+        text = "The server is drawing many charts: no snapshot was taken. Try again in a few seconds."
+        messages.error(request, text, extra_tags="bad")
+    except StudyChanged as problem:
+        raise Http404(f"{problem}.") from problem
+    else:
+        messages.success(
+            request, "Snapshot taken. The study and its shared link show it from now on.", extra_tags="good"
+        )
+    return redirect("study", study_id=study_id)
+
+
+@require_safe
+@needs_role(Role.EDITOR)
+def thumbnail(request: HttpRequest, study_id: int, place: int, theme: str) -> HttpResponse:
+    """Draw a chart of a study as a small PNG for its form, with data at most five minutes old."""
+    detail = _find_mine(request, study_id)
+    if not 1 <= place <= len(detail.panels) or theme not in THEMES:
+        raise Http404(f"Study {study_id} has no such chart.")
+    panel = detail.panels[place - 1]
+    options = ImageOptions(
+        "png", THUMBNAIL_WIDTH, THUMBNAIL_HEIGHT, theme="dark" if theme == "dark" else "light"
+    )
+
+    def draw() -> bytes:
+        with without_preferences():
+            return draw_panel(panel, options)
+
+    try:
+        # Without its place, so that a chart that is moved is not drawn again.
+        page = cache.get_or_set(make_key("thumbnail", theme, panel), draw, STUDY_S)
+    except TooManyDrawings:
+        return HttpResponse(status=503, headers={"Retry-After": "2"})
+    return HttpResponse(page, content_type=CONTENT_TYPES["png"])
+
+
+@require_POST
+@needs_role(Role.EDITOR)
+def remove_study(request: HttpRequest, study_id: int) -> HttpResponse:
+    """Delete a study; measurements are not affected."""
+    detail = _find_mine(request, study_id)
+    delete_study(study_id)
+    messages.success(request, f"Study “{detail.title}” deleted.", extra_tags="good")
+    return redirect("studies")
+
+
+def _find_mine(request: HttpRequest, study_id: int) -> StudyDetail:
+    detail = find_study(study_id)
+    if not may_edit(request, detail):
+        owner = f"belongs to {detail.owner_name}" if detail.owner_name else "is a sample"
+        raise PermissionDenied(f"This study {owner}. Only its owner and admins can change it.")
+    return detail
+
+
+def _save_chart(request: HttpRequest, given: Any) -> int:
+    """Create the study, or add the chart to the chosen one; return its id."""
+    has_panel = bool(given.get("kind"))
+    into = given.get("into", "")
+    title, text = given.get("title", ""), given.get("text", "")
+    if not (into.isascii() and into.isdigit() and len(into) < 19):
+        panels = [_make_panel(given)] if has_panel else []
+        return create_study(title, text=text, panels=panels, owner=read_person(request)).pk
+    study = _find_mine(request, int(into))
+    if has_panel:
+        # The proposed title describes today's data; a panel without a title always describes the current data.
+        own_title = "" if title == given.get("proposed") else title
+        add_panel(study.id, read_panel({**_plain(_make_panel(given)), "title": own_title, "text": text}))
+    return study.id
+
+
+def _make_panel(given: Any) -> StudyPanel:
+    """Return the chart to save; raises BadStudy."""
+    panel = read_panel({"kind": given.get("kind"), "query": read_panel_query(given.get("query", ""))})
+    try:
+        if panel.kind == PanelKind.LAYOUTS:
+            check_question(panel.query)
+    except BadQuestion as problem:
+        raise BadStudy("/query", str(problem)) from problem
+    return panel
+
+
+def _plain(panel: StudyPanel) -> dict[str, str]:
+    return {"kind": panel.kind, "query": panel.query}
+
+
+def _read_panels(request: HttpRequest, detail: StudyDetail) -> list[StudyPanel]:
+    """Return the panels with the texts of the form, in the order after the pressed button ("up:2")."""
+    panels = [
+        read_panel(
+            {
+                "kind": row.kind,
+                "query": row.query,
+                "title": request.POST.get(f"title-{place}", row.title),
+                "text": request.POST.get(f"text-{place}", row.text),
+            },
+            f"/panels/{place}",
+        )
+        for place, row in enumerate(detail.panels)
+    ]
+    action, _, number = request.POST.get("do", "save").partition(":")
+    place = int(number) if number.isascii() and number.isdigit() and len(number) < 4 else -1
+    if action not in ("up", "down", "remove") or not 0 <= place < len(panels):
+        return panels
+    panel = panels.pop(place)
+    if action != "remove":
+        panels.insert(max(place + (-1 if action == "up" else 1), 0), panel)
+    return panels
+
+
+def _show_form(
+    request: HttpRequest, detail: StudyDetail, *, error: str = "", status: int = 200
+) -> HttpResponse:
+    """Show the form with the input if that was rejected, else with the stored values."""
+    typed = request.POST if status == 400 else {}
+    context = {
+        "study": detail,
+        "title": typed.get("title", detail.title),
+        "text": typed.get("text", detail.text),
+        "panels": [_make_row(detail.id, typed, place, row) for place, row in enumerate(detail.panels)],
+        "error": error,
+    }
+    return render(request, "studies/edit_study.html", context, status=status)
+
+
+def _make_row(study_id: int, typed: Any, place: int, row: PanelRow) -> dict[str, Any]:
+    return {
+        "image": {
+            **{f"{theme}_url": reverse("thumbnail", args=[study_id, place + 1, theme]) for theme in THEMES},
+            "alt": f"Current chart: {name_panel(row)}",
+            "width": THUMBNAIL_WIDTH // 2,
+            "height": THUMBNAIL_HEIGHT // 2,
+        },
+        "place": place,
+        "kind": row.kind,
+        "settings": [f"{name}={value}" for name, values in QueryDict(row.query).lists() for value in values],
+        "title": typed.get(f"title-{place}", row.title),
+        "text": typed.get(f"text-{place}", row.text),
+    }

@@ -1,0 +1,116 @@
+"""Saved views: the list, save, rename, share, delete, restore."""
+
+from dataclasses import dataclass
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from benchapp.framework.pages.access import choose_next, may_read, needs_role, read_person
+from benchapp.framework.pages.page_context import find_visitor
+from benchapp.models import PanelKind, Role, User
+from benchapp.reports.pages.panels import find_page, read_panel_query
+from benchapp.reports.read.saved_views import SavedViewRow, list_removed_views, list_saved_views
+from benchapp.reports.write.saved_views import (
+    NAME_MAXIMUM,
+    RESTORABLE,
+    BadView,
+    UnknownView,
+    remove_view,
+    rename_view,
+    restore_view,
+    save_view,
+    share_view,
+)
+from benchapp.reports.write.studies import BadStudy, read_panel
+
+
+@dataclass(frozen=True, slots=True)
+class SavedViewLine:
+    """One view in the list. kind: the label of its page; url: "" if this server does not have that page."""
+
+    row: SavedViewRow
+    kind: str
+    url: str
+
+
+@never_cache
+@require_safe
+@may_read
+def saved_views(request: HttpRequest) -> HttpResponse:
+    """List the visitor's views and the shared ones, and the deleted ones that can be restored."""
+    visitor = find_visitor(request)
+    removed = list_removed_views(visitor, since=timezone.now() - RESTORABLE) if visitor else []
+    views = list_saved_views(visitor)
+    context = {
+        "lines": [_make_line(row) for row in views.rows],
+        "is_cut": views.is_cut,
+        "removed": removed,
+        "name_maximum": NAME_MAXIMUM,
+    }
+    return render(request, "saved_views/saved_views.html", context)
+
+
+def list_view_lines(visitor: User | None) -> list[SavedViewLine]:
+    """Return the views that a visitor may open, own ones first, with their addresses."""
+    return [_make_line(row) for row in list_saved_views(visitor).rows]
+
+
+def _make_line(row: SavedViewRow) -> SavedViewLine:
+    kind = str(PanelKind(row.panel.kind).label) if row.panel.kind in PanelKind.values else row.panel.kind
+    return SavedViewLine(row, kind, find_page(row.panel))
+
+
+@require_POST
+@needs_role(Role.VIEWER)
+def add_saved_view(request: HttpRequest) -> HttpResponse:
+    """Save a chart page (kind, query) under a name; show that page again."""
+    try:
+        query = read_panel_query(request.POST.get("query", ""))
+        panel = read_panel({"kind": request.POST.get("kind"), "query": query})
+        save_view(
+            read_person(request),
+            request.POST.get("name", ""),
+            panel,
+            is_shared=request.POST.get("shared") == "1",
+        )
+    except (BadStudy, BadView) as problem:
+        messages.error(request, f"View not saved: {problem}.", extra_tags="bad")
+    else:
+        messages.success(request, "View saved. Search and the overview list it.", extra_tags="good")
+    return HttpResponseRedirect(choose_next(request, "saved_views"))
+
+
+@require_POST
+@needs_role(Role.VIEWER)
+def change_saved_view(request: HttpRequest, view_id: int) -> HttpResponse:
+    """Change a view: `do` is rename (with `name`), share, unshare, remove or restore."""
+    try:
+        done = _change(read_person(request), view_id, request)
+    except (BadView, UnknownView) as problem:
+        text = str(problem)
+        messages.error(request, f"{text[0].upper()}{text[1:]}.", extra_tags="bad")
+    else:
+        messages.success(request, done, extra_tags="good")
+    return redirect("saved_views")
+
+
+def _change(person: User, view_id: int, request: HttpRequest) -> str:
+    """Carry out the change and return what was done. Raises BadView and UnknownView."""
+    action = request.POST.get("do", "")
+    if action == "rename":
+        rename_view(person, view_id, request.POST.get("name", ""))
+        return "View renamed."
+    if action in ("share", "unshare"):
+        share_view(person, view_id, is_shared=action == "share")
+        return "View shared." if action == "share" else "View is private."
+    if action == "remove":
+        remove_view(person, view_id)
+        return "View deleted. It can be restored for a day."
+    if action == "restore":
+        view = restore_view(person, view_id)
+        return "View restored." if view.is_shared else "View restored. It is private."
+    raise BadView(f"{action[:40]!r} is not a valid change. Valid: rename, share, unshare, remove, restore")

@@ -1,0 +1,184 @@
+"""Shared studies: read by a secret link; the text at once, then each chart by its own request; previews of the link."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import BoundedSemaphore
+from typing import Final
+
+from django.core.cache import cache
+from django.http import Http404, HttpRequest, HttpResponse
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils.cache import patch_cache_control
+from django.utils.safestring import SafeString
+from django.views.decorators.http import require_safe
+
+from benchapp.charts.images.frame import TooManyDrawings
+from benchapp.charts.images.options import CONTENT_TYPES, HEIGHT_DEFAULT, ImageOptions
+from benchapp.framework.pages.errors import not_found
+from benchapp.framework.pages.markdown import render_markdown
+from benchapp.framework.pages.page_context import make_base_url
+from benchapp.framework.read.result_cache import STUDY_S, make_key
+from benchapp.reports.pages.panel_image import draw_panel
+from benchapp.reports.pages.panels import (
+    RENDERED_KINDS,
+    ShownStudyPanel,
+    list_kinds,
+    make_panel,
+    name_panel,
+)
+from benchapp.reports.pages.preview import make_preview
+from benchapp.reports.pages.rate_limit import count_shared
+from benchapp.reports.pages.snapshots import find_first_image, show_frozen_panels
+from benchapp.reports.read.studies import StudyDetail, read_shared_snapshot_image, read_shared_study
+
+_BUSY_WAIT_S: Final = 2
+# Half of the connections: a crowd that follows a link to slow charts does not block other requests.
+RENDERING_MAXIMUM: Final = 8
+_RENDERING: Final = BoundedSemaphore(RENDERING_MAXIMUM)
+# Incidents are no part of a shared study.
+_IMAGE_OPTIONS: Final = ImageOptions(format="png", height=HEIGHT_DEFAULT, has_incidents=False)
+_NO_STUDY: Final = "Study not found: the shared link may have been revoked. Ask its owner for a new one."
+
+
+@dataclass(frozen=True, slots=True)
+class PendingChart:
+    """A chart of a shared study before it is rendered."""
+
+    place: int
+    kind: str
+    title: str
+    text: SafeString
+
+
+@require_safe
+def shared_study(request: HttpRequest, token: str) -> HttpResponse:
+    """Show title and text of a study by its shared link, without links to other pages of this server."""
+    study = read_shared_study(token)
+    if study is None:
+        return _reject(request)
+    return _add_private_headers(HttpResponse(_render_study(study, make_base_url(request))))
+
+
+@require_safe
+def shared_chart(request: HttpRequest, token: str, place: int) -> HttpResponse:
+    """Show one chart of a shared study, with data at most five minutes old."""
+    wait_s = count_shared(request)
+    if wait_s:
+        return _defer("Your IP address exceeded the limit of charts per minute.", wait_s=wait_s, status=429)
+    study = read_shared_study(token)
+    if study is None or not 1 <= place <= len(study.panels):
+        return _reject(request)
+    return _answer_cached(study, str(place), render=lambda: _render_chart(request, study, place))
+
+
+@require_safe
+def shared_image(request: HttpRequest, token: str) -> HttpResponse:
+    """Draw the first chart of a shared study as a PNG, with data at most five minutes old."""
+    wait_s = count_shared(request)
+    if wait_s:
+        return _defer("Your IP address exceeded the limit of charts per minute.", wait_s=wait_s, status=429)
+    study = read_shared_study(token)
+    if study is None or not study.panels:
+        return _reject(request)
+    if study.snapshot is not None:
+        frozen = find_first_image(study)
+        return _answer_frozen(request, token, frozen.place if frozen else 0, "light")
+    return _answer_cached(
+        study,
+        "image",
+        render=lambda: draw_panel(study.panels[0], _IMAGE_OPTIONS),
+        content_type=CONTENT_TYPES["png"],
+    )
+
+
+@require_safe
+def shared_snapshot_image(request: HttpRequest, token: str, place: int, theme: str) -> HttpResponse:
+    """Return a chart of the snapshot of a shared study as PNG."""
+    wait_s = count_shared(request)
+    if wait_s:
+        return _defer("Your IP address exceeded the limit of charts per minute.", wait_s=wait_s, status=429)
+    return _answer_frozen(request, token, place, theme)
+
+
+def _answer_cached(
+    study: StudyDetail, name: str, *, render: Callable[[], bytes], content_type: str | None = None
+) -> HttpResponse:
+    key = make_key("shared", study.share_token, study.state, name)
+    page = cache.get(key)
+    if page is None:
+        if not _RENDERING.acquire(blocking=False):
+            return _defer_busy()
+        try:
+            page = render()
+        except TooManyDrawings:
+            return _defer_busy()
+        finally:
+            _RENDERING.release()
+        cache.set(key, page, STUDY_S)
+    return _add_private_headers(HttpResponse(page, content_type=content_type))
+
+
+def _answer_frozen(request: HttpRequest, token: str, place: int, theme: str) -> HttpResponse:
+    content = read_shared_snapshot_image(token, place, theme)
+    if content is None:
+        return _reject(request)
+    return _add_private_headers(HttpResponse(content, content_type=CONTENT_TYPES["png"]))
+
+
+def _show_frozen(study: StudyDetail) -> list[ShownStudyPanel]:
+    return show_frozen_panels(
+        study,
+        link_image=lambda place, theme: reverse(
+            "shared_snapshot_image", args=[study.share_token, place, theme]
+        ),
+        has_links=False,
+    )
+
+
+def _render_study(study: StudyDetail, base_url: str) -> str:
+    frozen = _show_frozen(study) if study.snapshot else []
+    pending = [
+        PendingChart(place, panel.kind, name_panel(panel), render_markdown(panel.text, has_own_links=False))
+        for place, panel in enumerate(study.panels, start=1)
+        if not study.snapshot
+    ]
+    context = {
+        "study": study,
+        "preview": make_preview(study, base_url=base_url),
+        "text": render_markdown(study.text, has_own_links=False),
+        "panels": frozen or pending,
+        "kinds": sorted({panel.kind for panel in pending} & RENDERED_KINDS),
+    }
+    return render_to_string("studies/shared_study.html", context)
+
+
+def _render_chart(request: HttpRequest, study: StudyDetail, place: int) -> bytes:
+    if study.snapshot:
+        panel = _show_frozen(study)[place - 1]
+    else:
+        panel = make_panel(request, study.panels[place - 1], place, has_links=False)
+    context = {"study": study, "panel": panel, "kinds": list_kinds([panel])}
+    # Without the request: a chart cached for all must not depend on one visitor.
+    return render_to_string("studies/shared_chart.html", context).encode()
+
+
+def _reject(request: HttpRequest) -> HttpResponse:
+    return _add_private_headers(not_found(request, Http404(_NO_STUDY)))
+
+
+def _defer_busy() -> HttpResponse:
+    return _defer("Many charts are being rendered.", wait_s=_BUSY_WAIT_S, status=503)
+
+
+def _defer(reason: str, *, wait_s: int, status: int) -> HttpResponse:
+    page = render_to_string("studies/shared_deferred.html", {"reason": reason, "wait_s": wait_s})
+    return _add_private_headers(HttpResponse(page, status=status, headers={"Retry-After": str(wait_s)}))
+
+
+def _add_private_headers(answer: HttpResponse) -> HttpResponse:
+    """The URL is a secret: keep it out of search engines, referrers and caches."""
+    answer["X-Robots-Tag"] = "noindex, nofollow"
+    answer["Referrer-Policy"] = "no-referrer"
+    patch_cache_control(answer, private=True, no_store=True)
+    return answer

@@ -1,0 +1,166 @@
+"""Requested runs of all hosts, automatic confirmation; buttons: run again, cancel a request."""
+
+from typing import Any, Final
+from uuid import UUID
+
+from django import forms
+from django.contrib import messages
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from benchapp.framework.pages.access import choose_next, may_read, needs_role, read_person
+from benchapp.framework.pages.command_lines import format_curl_command
+from benchapp.framework.pages.filter_bar import refuse_address
+from benchapp.framework.pages.filter_forms import list_errors
+from benchapp.framework.pages.page_context import make_base_url
+from benchapp.framework.pages.pagination import turn_page
+from benchapp.framework.pages.time_range import describe_bounds, make_time_range, read_time_range
+from benchapp.framework.pages.value_texts import format_count
+from benchapp.models import CONFIRMATION_RUNS_MAXIMUM, DAILY_SHARE_MAXIMUM, Incident, Role, Series
+from benchapp.requests.pages.panel import RUNS_REQUESTED_MAXIMUM, make_request_lines
+from benchapp.requests.read.run_requests import (
+    RequestFilter,
+    list_confirmation_pools,
+    page_run_requests,
+)
+from benchapp.requests.write.confirmation import BadConfirmationPolicy, set_confirmation_policy
+from benchapp.requests.write.run_requests import (
+    RequestOrigin,
+    RequestRefused,
+    RequestSettled,
+    UnknownRunRequest,
+    cancel_run_request,
+    repeat_run,
+)
+
+ROWS_ON_A_PAGE: Final = 50
+_RUN_CHOICES: Final = range(CONFIRMATION_RUNS_MAXIMUM + 1)
+# Of the day, until a pool has a policy.
+_SHARE_DEFAULT: Final = 0.05
+
+
+class ConfirmationForm(forms.Form):
+    """The policy of a pool. share: in per cent of the day."""
+
+    pool = forms.CharField(required=False, max_length=100, strip=False)
+    runs = forms.IntegerField(min_value=0, max_value=CONFIRMATION_RUNS_MAXIMUM)
+    share = forms.FloatField(min_value=0.1, max_value=DAILY_SHARE_MAXIMUM * 100)
+
+
+class RunAgainForm(forms.Form):
+    """The runs to repeat, as the section of a page names them."""
+
+    runs = forms.RegexField(
+        regex=rf"^[1-9][0-9]{{0,17}}(,[1-9][0-9]{{0,17}}){{0,{RUNS_REQUESTED_MAXIMUM - 1}}}\Z",
+        error_messages={"invalid": f"Name 1 to {RUNS_REQUESTED_MAXIMUM} runs, separated by commas."},
+    )
+    series = forms.ModelChoiceField(Series.objects.all(), required=False)
+    incident = forms.ModelChoiceField(Incident.objects.all(), required=False)
+
+
+@never_cache
+@require_safe
+@may_read
+def run_requests(request: HttpRequest) -> HttpResponse:
+    """List the requests of all hosts, newest first, and the policies of automatic confirmation."""
+    errors: list[str] = []
+    range = read_time_range(request.GET, errors)
+    if errors:
+        return refuse_address(request, errors)
+    chosen = RequestFilter(from_at=range.from_at, to_at=range.to_at)
+    page, links = turn_page(
+        request, errors, read=lambda after: page_run_requests(chosen, after=after, limit=ROWS_ON_A_PAGE)
+    )
+    context = {
+        **links,
+        "errors": errors,
+        "lines": make_request_lines(page.items),
+        "range": make_time_range(request.GET),
+        "range_text": describe_bounds(range.from_at, range.to_at),
+        "pools": [
+            (pool, f"{(pool.daily_share or _SHARE_DEFAULT) * 100:g}") for pool in list_confirmation_pools()
+        ],
+        "run_choices": _RUN_CHOICES,
+        "share_maximum": f"{DAILY_SHARE_MAXIMUM * 100:g}",
+        "here": request.get_full_path(),
+        "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/confirmation-policies"),
+    }
+    return render(request, "requests/run_requests.html", context, status=400 if errors else 200)
+
+
+@require_POST
+@needs_role(Role.EDITOR)
+def set_confirmation(request: HttpRequest) -> HttpResponse:
+    """Set the policy of automatic confirmation of one pool."""
+    form = ConfirmationForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, f"Not saved: {' '.join(list_errors(form))}", extra_tags="bad")
+        return redirect("run_requests")
+    try:
+        set_confirmation_policy(
+            form.cleaned_data["pool"],
+            runs=form.cleaned_data["runs"],
+            daily_share=form.cleaned_data["share"] / 100,
+            by=read_person(request),
+        )
+    except BadConfirmationPolicy as problem:
+        messages.error(request, f"Not saved: {problem}.", extra_tags="bad")
+    else:
+        messages.success(request, "Saved.", extra_tags="good")
+    return redirect("run_requests")
+
+
+@require_POST
+@needs_role(Role.EDITOR)
+def run_again(request: HttpRequest) -> HttpResponse:
+    """Request the runs of a form again, for their hosts."""
+    form = RunAgainForm(request.POST)
+    if not form.is_valid():
+        messages.error(request, f"Not requested: {' '.join(list_errors(form))}", extra_tags="bad")
+        return redirect(choose_next(request, "runs"))
+    origin = _read_origin(request, form.cleaned_data)
+    requested, refusals = [], []
+    for run_id in form.cleaned_data["runs"].split(","):
+        try:
+            requested.append(repeat_run(int(run_id), origin=origin))
+        except UnknownRunRequest as error:
+            raise Http404(f"{error}.") from error
+        except RequestRefused as refusal:
+            refusals.append(f"{refusal.host_name}: {refusal}")
+    if refusals:
+        # Several runs of one host have the same reason.
+        reasons = "; ".join(dict.fromkeys(refusals))
+        messages.error(request, f"Not requested: {reasons}.", extra_tags="bad")
+    if requested:
+        hosts = ", ".join(sorted({each.host.name for each in requested}))
+        messages.success(
+            request,
+            f"{format_count(len(requested), 'run')} requested of {hosts}. A host starts it at its next poll.",
+            extra_tags="good",
+        )
+    return redirect(choose_next(request, "runs"))
+
+
+@require_POST
+@needs_role(Role.EDITOR)
+def cancel_request(request: HttpRequest, name: str, request_id: UUID) -> HttpResponse:
+    """Cancel a pending request."""
+    try:
+        cancel_run_request(name, request_id, by=read_person(request))
+    except UnknownRunRequest as error:
+        raise Http404(f"{error}.") from error
+    except RequestSettled as error:
+        messages.error(request, f"Not canceled: {error}.", extra_tags="bad")
+    else:
+        messages.success(request, "Request canceled.", extra_tags="good")
+    return redirect(choose_next(request, "runs"))
+
+
+def _read_origin(request: HttpRequest, cleaned: dict[str, Any]) -> RequestOrigin:
+    return RequestOrigin(
+        by=read_person(request),
+        series_id=cleaned["series"].pk if cleaned["series"] else None,
+        incident_id=cleaned["incident"].pk if cleaned["incident"] else None,
+    )

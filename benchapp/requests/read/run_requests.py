@@ -1,0 +1,279 @@
+"""Requests of runs, what hosts allow, and whether a run can be repeated."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from django.db.models import Count, OuterRef, Q, Subquery
+from django.utils import timezone
+
+from benchapp.framework.read.pagination import (
+    Cursor,
+    Page,
+    behind,
+    by_time,
+    cut_page,
+    match_times,
+    read_cursor,
+)
+from benchapp.models import (
+    ConfirmationPolicy,
+    Host,
+    Measurement,
+    RequestPolicy,
+    Run,
+    RunRequest,
+    RunRequestState,
+    Series,
+    name_person,
+)
+from benchapp.models.requests.request_policy import (
+    ParameterValue,
+    RunSpecification,
+    describe_allowed,
+    find_refusal,
+    read_specification,
+)
+
+# Series of an incident of which the newest run is looked up.
+_SERIES_MAXIMUM: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFilter:
+    """Which requests; None: no restriction.
+
+    run_id: that they repeat. series_id, incident_id: where they were made. from_at inclusive, to_at exclusive: when.
+    """
+
+    host_name: str | None = None
+    run_id: int | None = None
+    series_id: int | None = None
+    incident_id: int | None = None
+    state: RunRequestState | None = None
+    from_at: datetime | None = None
+    to_at: datetime | None = None
+
+    @property
+    def condition(self) -> Q:
+        """Return the condition of the rows."""
+        wanted = {
+            "host__name": self.host_name,
+            "repeats_id": self.run_id,
+            "series_id": self.series_id,
+            "incident_id": self.incident_id,
+            "state": self.state,
+        }
+        chosen = Q(**{name: value for name, value in wanted.items() if value is not None})
+        return chosen & match_times("created_at", self.from_at, self.to_at)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequestRow:
+    """One request, as of `RunRequest`. run_id: its result, once it is stored. created_by_name: "" without a person.
+
+    progress: share of the duration that has passed, 0 to 0.99; None unless it is running. is_automatic: requested to
+    confirm a change.
+    """
+
+    id: UUID
+    host_name: str
+    profile: str
+    parameters: Mapping[str, ParameterValue]
+    directory: str
+    state: RunRequestState
+    reason: str
+    is_automatic: bool
+    repeats_id: int | None
+    series_id: int | None
+    incident_id: int | None
+    created_by_name: str
+    via: str
+    created_at: datetime
+    expires_at: datetime
+    started_at: datetime | None
+    duration_s: float | None
+    progress: float | None
+    finished_at: datetime | None
+    run_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class HostPolicy:
+    """What a host allows. profiles: as its configuration writes them; () if nothing.
+
+    waits_for: "quota" or "quiet-hours"; "" if it starts runs.
+    """
+
+    profiles: tuple[str, ...]
+    directories: tuple[str, ...]
+    per_day: int
+    quiet_hours: tuple[str, ...]
+    polled_at: datetime
+    waits_for: str
+    waits_until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Repeatability:
+    """Whether a run can be requested again. specification: None if its agent did not report it.
+
+    refusal: code of the reason why the host does not allow it; None if it does.
+    """
+
+    run_id: int
+    host_name: str
+    specification: RunSpecification | None
+    refusal: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmationPool:
+    """A pool with its policy of automatic confirmation. pool: "" for hosts without one.
+
+    runs: 0 without a policy; daily_share: None without one. allowing_hosts: that allow requests.
+    """
+
+    pool: str
+    runs: int
+    daily_share: float | None
+    hosts: int
+    allowing_hosts: int
+
+
+def page_run_requests(
+    chosen: RequestFilter, *, after: str | None = None, limit: int = 100, oldest_first: bool = False
+) -> Page[RunRequestRow]:
+    """Return requests behind the cursor, newest first by default; two queries. Raises BadCursor."""
+    cursor = read_cursor(after, UUID)
+    rows = (
+        RunRequest.objects.filter(
+            behind("created_at", cursor, is_descending=not oldest_first), chosen.condition
+        )
+        .select_related("host", "created_by")
+        .order_by(*by_time("created_at", oldest_first=oldest_first))[: limit + 1]
+    )
+    return cut_page(_make_rows(list(rows)), limit, cursor_of=lambda row: Cursor(row.created_at, row.id))
+
+
+def read_run_request(host_name: str, request_id: UUID) -> RunRequestRow | None:
+    """Return one request of a host or None; two queries."""
+    found = RunRequest.objects.filter(pk=request_id, host__name=host_name)
+    return next(iter(_make_rows(list(found.select_related("host", "created_by")))), None)
+
+
+def read_request_policy(host_name: str) -> HostPolicy | None:
+    """Return what a host allows; None if its agent never polled."""
+    found = RequestPolicy.objects.filter(host__name=host_name).first()
+    if found is None:
+        return None
+    policy: dict[str, Any] = found.policy
+    return HostPolicy(
+        profiles=tuple(describe_allowed(policy["profiles"])),
+        directories=tuple(policy["directories"]),
+        per_day=policy["per_day"],
+        quiet_hours=tuple(policy["quiet_hours"]),
+        polled_at=found.polled_at,
+        waits_for=found.waits_for,
+        waits_until=found.waits_until,
+    )
+
+
+def read_repeatability(run_ids: Sequence[int]) -> list[Repeatability]:
+    """Return whether runs can be requested again, in the given order; two queries."""
+    if not run_ids:
+        return []
+    runs = Run.objects.filter(pk__in=run_ids).select_related("host", "environment")
+    found = sorted(
+        runs.only("profile", "command", "environment__facts", "host__name", "host__retired_at"),
+        key=lambda run: run_ids.index(run.pk),
+    )
+    policies = RequestPolicy.objects.filter(host__in={run.host_id for run in found}).values_list(
+        "host_id", "policy"
+    )
+    allowed = dict(policies)
+    return [_make_repeatability(run, allowed.get(run.host_id)) for run in found]
+
+
+def list_latest_runs(series_ids: Sequence[int]) -> list[int]:
+    """Return the newest run of each of the first 20 different series, in their order; one query."""
+    wanted = list(dict.fromkeys(series_ids))[:_SERIES_MAXIMUM]
+    newest = Measurement.objects.filter(series=OuterRef("pk")).order_by("-started_at", "-id")
+    rows = dict(Series.objects.filter(pk__in=wanted).values_list("pk", Subquery(newest.values("run_id")[:1])))
+    return list(dict.fromkeys(rows[each] for each in wanted if rows.get(each) is not None))
+
+
+def list_confirmation_pools() -> tuple[ConfirmationPool, ...]:
+    """Return the pools of active hosts, and others with a policy, by name; two queries."""
+    policies = {policy.pool: policy for policy in ConfirmationPolicy.objects.all()}
+    allows = Count("pk", filter=Q(request_policy__isnull=False) & ~Q(request_policy__policy__profiles=[]))
+    pools = Host.objects.active().values("pool").annotate(hosts=Count("pk"), allowing=allows)
+    counts = {row["pool"]: (row["hosts"], row["allowing"]) for row in pools}
+    return tuple(
+        ConfirmationPool(
+            pool=pool,
+            runs=policies[pool].runs if pool in policies else 0,
+            daily_share=policies[pool].daily_share if pool in policies else None,
+            hosts=counts.get(pool, (0, 0))[0],
+            allowing_hosts=counts.get(pool, (0, 0))[1],
+        )
+        for pool in sorted({*counts, *policies})
+    )
+
+
+def _make_repeatability(run: Run, policy: Mapping[str, Any] | None) -> Repeatability:
+    wanted = read_specification(run.profile, run.command, run.environment.facts)
+    refusal: str | None
+    if run.host.retired_at is not None:
+        refusal = "host-retired"
+    elif policy is None or not policy["profiles"]:
+        refusal = "policy-unknown"
+    elif wanted is None:
+        refusal = "parameters-unknown"
+    else:
+        refusal = find_refusal(policy, wanted)
+    return Repeatability(run.pk, run.host.name, wanted, refusal)
+
+
+def _make_rows(found: Sequence[RunRequest]) -> list[RunRequestRow]:
+    runs = Run.objects.filter(submission_id__in=[request.pk for request in found]).order_by("-document")
+    # Ids of requests are readable: another host may have sent one.
+    results = {
+        (submission, host): pk for submission, host, pk in runs.values_list("submission_id", "host_id", "pk")
+    }
+    now = timezone.now()
+    return [_make_row(request, results.get((request.pk, request.host_id)), now) for request in found]
+
+
+def _make_row(request: RunRequest, run_id: int | None, now: datetime) -> RunRequestRow:
+    return RunRequestRow(
+        id=request.pk,
+        host_name=request.host.name,
+        profile=request.profile,
+        parameters=request.parameters,
+        directory=request.directory,
+        state=RunRequestState(request.state),
+        reason=request.reason,
+        is_automatic=request.change_id is not None,
+        repeats_id=request.repeats_id,
+        series_id=request.series_id,
+        incident_id=request.incident_id,
+        created_by_name=name_person(request.created_by),
+        via=request.via,
+        created_at=request.created_at,
+        expires_at=request.expires_at,
+        started_at=request.started_at,
+        duration_s=request.duration_s,
+        progress=_measure_progress(request, now),
+        finished_at=request.finished_at,
+        run_id=run_id,
+    )
+
+
+def _measure_progress(request: RunRequest, now: datetime) -> float | None:
+    if request.state != RunRequestState.RUNNING or request.started_at is None or not request.duration_s:
+        return None
+    elapsed_s = (now - request.started_at).total_seconds()
+    return min(max(elapsed_s / request.duration_s, 0.0), 0.99)

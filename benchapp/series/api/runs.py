@@ -1,0 +1,310 @@
+"""Runs: the list, and one with its measurements."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final
+from uuid import UUID
+
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+from drf_spectacular.utils import extend_schema
+from msgspec import Meta
+from rest_framework.request import Request
+
+from benchapp.catalog.grammar import write_filter
+from benchapp.catalog.metrics import CATALOG
+from benchapp.framework.api.answers import (
+    AnswerPage,
+    ApiAnswer,
+    ChosenColumns,
+    Time,
+    build,
+    list_columns,
+    with_columns,
+)
+from benchapp.framework.api.lists import answer_list, take_page_request
+from benchapp.framework.api.openapi import in_formats
+from benchapp.framework.api.parameters import (
+    FilterParameters,
+    PageParameters,
+    PositionParameters,
+    SpanParameters,
+    badge_parameter,
+    flag_parameter,
+    read_parameters,
+    take_oldest_first,
+    time_order_parameter,
+)
+from benchapp.framework.api.permissions import MayRead, find_ingest_host
+from benchapp.framework.api.problems import not_found
+from benchapp.framework.api.responses import (
+    answer_json,
+    link_next,
+)
+from benchapp.framework.api.shapes import PREFIX, MetricName, run_links, submission_url
+from benchapp.framework.api.view import ApiView
+from benchapp.models import DirectionName, Kind, Measurement, State
+from benchapp.series.read.badges import BadgeRow, make_badges
+from benchapp.series.read.runs.runs import (
+    LevelComparison,
+    MeasurementSummary,
+    RunDetail,
+    RunFilter,
+    RunRow,
+    compare_to_levels,
+    list_runs,
+    read_run,
+)
+from benchapp.series.read.shapes import EnvironmentRow, TargetRow, WorkloadRow
+from benchapp.series.read.titles import describe_workload
+
+
+class RunColumns(ApiAnswer, kw_only=True, frozen=True):
+    """What lists and details have in common."""
+
+    id: int
+    host: str
+    pool: str
+    profile: str
+    started_at: Time
+    started_at_is_known: Annotated[bool, Meta(description="false: time of receipt by the server")]
+    finished_at: Time | None
+    fio_version: str
+    error: Annotated[
+        int, Meta(description="first errno reported by fio; -1: failed without one; 0: did not fail")
+    ]
+    has_failed: bool
+    is_partial: bool
+    badges: Annotated[
+        Sequence[str], Meta(description="codes that any of its measurements bears, most severe first")
+    ]
+    excluded_at: Annotated[
+        Time | None, Meta(description="since when the run is excluded from medians; null if included")
+    ]
+    sweep_id: UUID | None
+    target_title: str
+
+
+@with_columns(RunColumns, TargetRow)
+class RunRowAnswer(ChosenColumns, kw_only=True, frozen=True):
+    submission_id: UUID
+    measurements: Annotated[Sequence[MeasurementSummary], Meta(description="the first 8")]
+    measurement_count: int
+    url: str
+    page: str
+
+
+class PercentileAnswer(ApiAnswer, kw_only=True, frozen=True):
+    percent: float
+    ns: float
+
+
+class MeasurementColumns(ApiAnswer, kw_only=True, frozen=True):
+    """What a measurement has beside its workload."""
+
+    id: int
+    series_id: int
+    ordinal: int
+    position: int
+    job_name: str
+    direction: DirectionName
+    error: int
+    latency_stddev_ns: Annotated[
+        float | None,
+        Meta(
+            description="total latency (lat), like mean and max; completion latency (clat) if `missing` has"
+            " `total`, and in runs of parser_version 1"
+        ),
+    ]
+    latency_kind: Annotated[
+        str,
+        Meta(
+            description="latency kind of the percentiles: clat (completion), lat (total), or empty without any;"
+            " not of mean, stddev and max"
+        ),
+    ]
+    total_ios: int | None
+    io_bytes: int | None
+    clones: int
+    missing: Annotated[Mapping[str, str], Meta(description="absent value → reason code")]
+    workload_title: str
+    measured_s: float | None
+
+
+@with_columns(LevelComparison)
+class LevelComparisonAnswer(ApiAnswer, kw_only=True, frozen=True):
+    """A value of the run and the level of its series."""
+
+    metric: MetricName
+    n: Annotated[int, Meta(description="runs of the level")]
+    change: Annotated[float | None, Meta(description="value / median - 1; null for a median of 0")]
+    is_usual: Annotated[
+        bool | None,
+        Meta(description="whether the value is from p10 to p90 of the level; null below 5 runs"),
+    ]
+
+
+@with_columns(MeasurementColumns, dict.fromkeys(CATALOG, float | None), WorkloadRow)
+class MeasurementAnswer(ApiAnswer, kw_only=True, frozen=True):
+    runtime_s: Annotated[float | None, Meta(description="configured; measured_s: actual")]
+    percentiles: Annotated[
+        Sequence[PercentileAnswer],
+        Meta(description="as printed by fio, including percentiles with fewer than 10 samples above them"),
+    ]
+    badges: Sequence[BadgeRow]
+    levels: Annotated[
+        Sequence[LevelComparisonAnswer],
+        Meta(
+            description="comparison with the newest level that began before the run; no entry for unknown values,"
+            " failed or excluded measurements, and series without a level"
+        ),
+    ]
+    series_url: str
+
+
+class SubmissionRefAnswer(ApiAnswer, kw_only=True, frozen=True):
+    id: UUID
+    kind: Kind
+    state: State
+    received_at: Time
+    body_bytes: int
+    has_body: bool
+    url: str
+
+
+class NoteAnswer(ApiAnswer, kw_only=True, frozen=True):
+    code: str
+    where: str
+    message: str
+
+
+@with_columns(RunColumns, TargetRow)
+class RunDetailAnswer(ApiAnswer, kw_only=True, frozen=True):
+    document: int
+    labels: Mapping[str, str]
+    format: str
+    command: Mapping[str, Any]
+    warnings: Sequence[NoteAnswer]
+    parser_version: int
+    excluded_by: Annotated[str | None, Meta(description="user name; null for an API token without an owner")]
+    excluded_reason: Annotated[str, Meta(description="reason; if excluded_at is null, the last reason")]
+    environment: EnvironmentRow
+    submission: SubmissionRefAnswer
+    measurements: Annotated[Sequence[MeasurementAnswer], Meta(description="at most 200, from `position` on")]
+    measurement_count: Annotated[int, Meta(description="of the whole run")]
+    position: int
+    next_position: int | None
+    next: str | None
+    previous_run_id: int | None
+    next_run_id: int | None
+    url: str
+    page: str
+    output: str
+
+
+class RunPage(AnswerPage, kw_only=True, frozen=True):
+    runs: Sequence[RunRowAnswer]
+
+
+RUN_COLUMNS: Final = list_columns(RunRowAnswer)
+
+
+def describe_run(run: RunDetail, *, following: str | None) -> RunDetailAnswer:
+    """Return one run with all details. following: address of the next measurements."""
+    links = run_links(run.id)
+    levels = compare_to_levels(run)
+    return build(
+        RunDetailAnswer,
+        run,
+        run.target,
+        host=run.host_name,
+        submission=build(SubmissionRefAnswer, run.submission, url=submission_url(run.submission.id)),
+        measurements=[
+            _describe_measurement(measurement, levels.get(measurement.id, ()))
+            for measurement in run.measurements
+        ],
+        next=following,
+        output=f"{links['url']}/output",
+        **links,
+    )
+
+
+def _describe_measurement(measurement: Measurement, levels: Sequence[LevelComparison]) -> MeasurementAnswer:
+    return build(
+        MeasurementAnswer,
+        measurement,
+        measurement.series,
+        workload_title=describe_workload(measurement.series, direction=measurement.series.direction),
+        measured_s=measurement.runtime_s,
+        runtime_s=measurement.series.runtime_s,
+        percentiles=[
+            PercentileAnswer(percent=percent, ns=value)
+            for percent, value in measurement.percentile_values.items()
+        ],
+        badges=make_badges(measurement.badges),
+        levels=[build(LevelComparisonAnswer, level) for level in levels],
+        series_url=f"{PREFIX}/series/{measurement.series_id}",
+    )
+
+
+def _describe_row(run: RunRow) -> RunRowAnswer:
+    return build(RunRowAnswer, run, run.target, host=run.host_name, **run_links(run.id))
+
+
+class RunParameters(FilterParameters, SpanParameters, PageParameters):
+    """Filters of runs."""
+
+    columns = RUN_COLUMNS
+    has_failed = flag_parameter()
+    badge = badge_parameter("runs that bear any of these badges, separated by commas")
+    valid = flag_parameter(
+        source="is_valid",
+        help_text="true: no job failed and no badge other than few-samples, too-short and reported",
+    )
+    sort = time_order_parameter("started_at")
+
+
+class Runs(ApiView):
+    """All runs."""
+
+    permission_classes = [MayRead]
+
+    @extend_schema(
+        operation_id="list_runs", parameters=[RunParameters], responses=in_formats(RunPage, "the rows only")
+    )
+    def get(self, request: Request) -> HttpResponseBase:
+        """List runs, newest first."""
+        wanted = read_parameters(request, RunParameters)
+        page = take_page_request(wanted)
+        oldest_first = take_oldest_first(wanted)
+        chosen = RunFilter(**wanted)
+        return answer_list(
+            request,
+            RunPage,
+            RunRowAnswer,
+            page=page,
+            read=lambda after, limit: list_runs(chosen, after=after, limit=limit, oldest_first=oldest_first),
+            describe=lambda runs: list(map(_describe_row, runs)),
+            name="runs",
+            context={"filter": write_filter(wanted["match"])},
+        )
+
+
+class OneRun(ApiView):
+    """One run."""
+
+    permission_classes = [MayRead]
+    admits_ingest = True
+
+    @extend_schema(operation_id="read_run", parameters=[PositionParameters], responses=RunDetailAnswer)
+    def get(self, request: Request, run_id: int) -> HttpResponse:
+        """Read one run with its measurements; a host token sees only runs of its host, others are 404."""
+        run = read_run(run_id, **read_parameters(request, PositionParameters))
+        if run is None or find_ingest_host(request) not in (None, run.host_id):
+            raise not_found("run", f"run {run_id} does not exist")
+        following = (
+            None
+            if run.next_position is None
+            else link_next(request, str(run.next_position), parameter="position")
+        )
+        headers = {"Link": f'<{following}>; rel="next"'} if following else {}
+        return answer_json(request, describe_run(run, following=following), headers=headers)

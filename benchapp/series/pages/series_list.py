@@ -1,0 +1,201 @@
+"""List of series: a grid of sparklines, or the same as a table."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from benchapp.catalog.metrics import CATALOG, Metric
+from benchapp.charts.read.scaling_cells import FAILED
+from benchapp.charts.read.series_grid import GridPart, GridSeries, GridSort, SeriesGrid, read_series_grid
+from benchapp.charts.texts.level_range import describe_level_range, describe_past_limit
+from benchapp.framework.pages.access import may_read
+from benchapp.framework.pages.command_lines import list_first_steps
+from benchapp.framework.pages.filter_bar import explain_empty, make_filter_bar, settle_filter
+from benchapp.framework.pages.filter_forms import keep_query
+from benchapp.framework.pages.page_context import make_base_url
+from benchapp.framework.pages.selection import KINDS
+from benchapp.framework.pages.series_marks import ShownMark, show_mark
+from benchapp.framework.pages.sparkline import LevelSparkline, make_level_sparkline
+from benchapp.framework.pages.value_texts import (
+    format_age,
+    format_count,
+    format_integer,
+    format_percent,
+    format_with_unit,
+)
+from benchapp.framework.times import format_day
+from benchapp.series.pages.request import (
+    GROUPS,
+    SORTS,
+    VIEWS,
+    SeriesListRequest,
+    read_series_list_request,
+)
+from benchapp.series.read.exclusions import has_series
+from benchapp.series.read.level_range import LevelRange
+from benchapp.series.read.levels import LevelRow
+from benchapp.series.read.series import SeriesRow
+
+
+@dataclass(frozen=True, slots=True)
+class ShownSeries:
+    """One series of the grid or table. level, spread: "" without a value. kind: of its mark, "" without one.
+
+    previous: of the level before the current one, as text; "" for the first level.
+    """
+
+    row: SeriesRow
+    name: str
+    level: str
+    level_raw: float | None
+    spread: str
+    spread_title: str
+    previous: str
+    age: str
+    mark: ShownMark | None
+    kind: str
+    chart: LevelSparkline | None
+    url: str
+    is_failed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPart:
+    """One group. count: "36 series", or "20 of 36 series" where the others are on other pages."""
+
+    label: str
+    count: str
+    series: Sequence[ShownSeries]
+
+    @property
+    def has_values(self) -> bool:
+        """Return whether one of its series has a value of the metric."""
+        return any(each.level for each in self.series)
+
+
+@require_safe
+@may_read
+def series_list(request: HttpRequest) -> HttpResponse:
+    """Show the series that match the filters, in groups, with the newest values, level and change of each."""
+    asked = read_series_list_request(request.GET)
+    bar = make_filter_bar(
+        request,
+        keep=("view",),
+        fields="series/_series_fields.html",
+        has_metric=True,
+        has_time_range=True,
+    )
+    span, errors = asked.range.levels, list(asked.errors)
+    if span.to_at is not None and bar.filter.fact_terms:
+        errors.append(f"To: not together with {bar.filter.fact_terms[0].dimension}, a fact of runs.")
+    if (answer := settle_filter(request, bar, errors)) is not None:
+        return answer
+    grid = read_series_grid(
+        bar.filter, metric=asked.metric, group=asked.group, sort=asked.sort, page=asked.page, span=span
+    )
+    context = {
+        **_list_choices(request, asked, grid),
+        "title": _format_title(grid, span),
+        "range": describe_level_range(span),
+        "limit": describe_past_limit("sorted by spread") if grid.is_thinned else "",
+        "bar": bar,
+        "asked": asked,
+        "metric": grid.metric,
+        "grid": grid,
+        "parts": [_show_part(part, grid.metric) for part in grid.parts],
+        "is_filtering": bool(bar.text) or not span.is_open,
+        "excluded": () if grid.total else explain_empty(bar, has_series),
+        "selection_kind": KINDS["series"],
+        "steps": None if grid.total else list_first_steps(make_base_url(request)),
+    }
+    return render(request, "series/series_list.html", context)
+
+
+def _list_choices(request: HttpRequest, asked: SeriesListRequest, grid: SeriesGrid) -> dict[str, Any]:
+    """Return the choices of the form, and the links to other views, orders and pages."""
+    page = grid.page
+    return {
+        "metrics": list(CATALOG.values()),
+        "groups": GROUPS.items(),
+        "sorts": SORTS.items(),
+        "views": [
+            (label, keep_query(request.GET, view=None if name == "grid" else name), name == asked.view)
+            for name, label in VIEWS.items()
+        ],
+        "sort_urls": {name: _link_sort(request, name) for name in SORTS},
+        "previous_url": _link_page(request, page - 1) if page > 1 else None,
+        "next_url": _link_page(request, page + 1) if page < grid.page_count else None,
+    }
+
+
+def _link_sort(request: HttpRequest, sort: GridSort) -> str:
+    return keep_query(request.GET, sort=None if sort == "change" else sort, page=None)
+
+
+def _link_page(request: HttpRequest, page: int) -> str:
+    return keep_query(request.GET, page=None if page == 1 else str(page))
+
+
+def _show_part(part: GridPart, metric: Metric) -> ShownPart:
+    count = format_count(part.total, "series")
+    if len(part.series) < part.total:
+        count = f"{format_integer(len(part.series))} of {count}"
+    now, path = timezone.now(), reverse("series_list")
+    return ShownPart(part.label, count, [_show_series(series, metric, now, path) for series in part.series])
+
+
+def _show_series(series: GridSeries, metric: Metric, now: datetime, path: str) -> ShownSeries:
+    level = series.level
+    mark = show_mark(series.mark, metric=metric.name, now=now)
+    return ShownSeries(
+        row=series.row,
+        name=series.name,
+        level=format_with_unit(level.median, metric) if level else "",
+        level_raw=level.median if level else None,
+        spread="" if level is None or level.spread is None else format_percent(level.spread),
+        spread_title=_describe_spread(level, metric),
+        previous=_describe_previous(series.previous, metric),
+        age=_format_ago(level.to_at if level else series.row.last_at, now),
+        mark=mark,
+        kind=mark.kind if mark else "",
+        chart=make_level_sparkline(series.values, series.steps),
+        url=f"{path}{series.row.id}/?metric={metric.name}",
+        is_failed=FAILED in series.row.badges,
+    )
+
+
+def _format_ago(at: datetime, now: datetime) -> str:
+    age = format_age(at, now=now)
+    return age if age == "now" else f"{age} ago"
+
+
+def _describe_spread(level: LevelRow | None, metric: Metric) -> str:
+    if level is None:
+        return ""
+    low, high = (format_with_unit(value, metric) for value in (level.p10, level.p90))
+    return f"p10 {low}, p90 {high}, {format_count(level.n, 'run')} of the current level"
+
+
+def _describe_previous(level: LevelRow | None, metric: Metric) -> str:
+    if level is None:
+        return ""
+    return f"was {format_with_unit(level.median, metric)} until {format_day(level.to_at)}"
+
+
+def _format_title(grid: SeriesGrid, span: LevelRange) -> str:
+    """Return how many series match, and how many of them have regressed."""
+    if not grid.total:
+        return "No series"
+    count = format_count(grid.total, "most recently measured series" if grid.is_cut else "series")
+    if span.to_at:
+        return count
+    if not grid.marked:
+        return f"{count}, none with an open regression"
+    return f"{count}, {format_integer(grid.marked)} with an open regression"

@@ -1,0 +1,197 @@
+"""Environment changes of a series between consecutive runs of the same host."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Annotated, Any, Final, NamedTuple
+from urllib.parse import urlencode
+
+from django.db import connection
+from msgspec import Meta
+
+from benchapp.catalog.dimensions import DIMENSIONS
+from benchapp.catalog.grammar import Filter, write_filter
+from benchapp.catalog.metrics import cut_text
+from benchapp.framework.read.result_cache import read_versioned
+from benchapp.models import RECENTLY_REPORTED, Environment
+from benchapp.series.read.shapes import EnvironmentRow, names_of
+
+# More marks would cover the axis; the newest are shown.
+CHANGES_MAXIMUM: Final = 200
+_FIELDS_MAXIMUM: Final = 12
+_TEXT_MAXIMUM: Final = 80
+_ZONE: Final = re.compile(r"[A-Za-z0-9_+/-]{1,64}")
+LABELS: Final = {
+    "host": "host",
+    "kernel": "kernel",
+    "os": "operating system",
+    "fio_version": "fio version",
+    "cpu_model": "CPU",
+    "cpu_count": "CPUs",
+    "memory_bytes": "memory",
+    "scheduler": "I/O scheduler",
+    "device_model": "device",
+    "device_firmware": "firmware",
+    "device_driver": "driver",
+    "governor": "CPU governor",
+    "virtualization": "virtualization",
+    "agent_version": "agent",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FieldChange:
+    """One thing that changed. name: of the environment's field, or a fact's name; None is unknown.
+
+    compare: address of the page that compares the runs with both values on all hosts; None for a fact that filters do
+    not have.
+    """
+
+    name: str
+    label: str
+    before: str | None
+    after: str | None
+    compare: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentChange:
+    """The first run in a changed environment."""
+
+    at: Annotated[datetime, Meta(tz=True)]
+    run: Annotated[int, Meta(description="first run in the new environment")]
+    host: str
+    fields: tuple[FieldChange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentHistory:
+    """The changes of one series by time; left_out: number of older ones that were omitted."""
+
+    changes: tuple[EnvironmentChange, ...]
+    left_out: int = 0
+
+
+def read_environment_changes(versions: Mapping[int, str]) -> dict[int, EnvironmentHistory]:
+    """Return what changed between consecutive runs of one host, by series; two queries, none if cached.
+
+    versions: from `read_series_versions`. The series of a pool also have the first runs of its hosts.
+    """
+    return read_versioned("environment changes", versions, load=partial(_read_changes, list(versions)))
+
+
+def read_time_zone(run_id: int) -> str:
+    """Return the IANA name of the zone that a run's host reported, "" if it reported none; one query."""
+    named = Environment.objects.filter(runs__id=run_id).values_list("facts__time_zone", flat=True).first()
+    return named if isinstance(named, str) and _ZONE.fullmatch(named) else ""
+
+
+def compare_environments(
+    before: Mapping[str, Any] | None, after: Mapping[str, Any]
+) -> tuple[FieldChange, ...]:
+    """Return what differs between two environments, the fields first, then their facts one level deep."""
+    if before is None:
+        return ()
+    found = list(_compare(before, after, [name for name in LABELS if name != "host"]))
+    facts_before, facts_after = before.get("facts") or {}, after.get("facts") or {}
+    names = sorted(set(facts_before) | set(facts_after))
+    return tuple([*found, *_compare(facts_before, facts_after, names)][:_FIELDS_MAXIMUM])
+
+
+def _compare(
+    before: Mapping[str, Any], after: Mapping[str, Any], names: Sequence[str]
+) -> Iterator[FieldChange]:
+    for name in names:
+        if name in RECENTLY_REPORTED and None in (before.get(name), after.get(name)):
+            continue
+        if before.get(name) != after.get(name):
+            label = LABELS.get(name, name.replace("_", " "))
+            yield FieldChange(
+                name,
+                label,
+                _format_value(name, before.get(name)),
+                _format_value(name, after.get(name)),
+                link_comparison(name, before.get(name), after.get(name)),
+            )
+
+
+def link_comparison(name: str, before: Any, after: Any) -> str | None:
+    """Return the address of the page that compares the runs with both values of a fact; None if no filter has it."""
+    if name not in DIMENSIONS or not DIMENSIONS[name].is_environment:
+        return None
+    sides = {
+        side: write_filter(Filter().with_value(name, None if value == "" else value))
+        for side, value in (("a", before), ("b", after))
+    }
+    return f"/compare/?{urlencode(sides, safe=':,/')}"
+
+
+def _format_value(name: str, value: Any) -> str | None:
+    if value is None or value == "":
+        return None
+    if name == "memory_bytes":
+        return f"{value / 2**30:.3g} GiB"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return cut_text(text, _TEXT_MAXIMUM)
+
+
+def _read_changes(series_ids: Sequence[int]) -> dict[int, EnvironmentHistory]:
+    places: dict[int, list[_Place]] = {series_id: [] for series_id in series_ids}
+    for place in _find_places(series_ids):
+        places[place.series_id].append(place)
+    kept = {series_id: rows[-CHANGES_MAXIMUM:] for series_id, rows in places.items()}
+    environments = read_environments(
+        each for rows in kept.values() for row in rows for each in (row.environment_id, row.before_id)
+    )
+    return {
+        series_id: EnvironmentHistory(
+            tuple(change for row in rows if (change := _make_change(row, environments)).fields),
+            len(places[series_id]) - len(rows),
+        )
+        for series_id, rows in kept.items()
+    }
+
+
+class _Place(NamedTuple):
+    """A run that differs from its host's run before; before_id: None where it is the host's first."""
+
+    series_id: int
+    at: datetime
+    run_id: int
+    host_name: str
+    environment_id: int
+    before_id: int | None
+
+
+def _make_change(place: _Place, environments: Mapping[int, Mapping[str, Any]]) -> EnvironmentChange:
+    if place.before_id is None:
+        changed: tuple[FieldChange, ...] = (FieldChange("host", LABELS["host"], None, place.host_name),)
+    else:
+        changed = compare_environments(environments[place.before_id], environments[place.environment_id])
+    return EnvironmentChange(place.at, place.run_id, place.host_name, changed)
+
+
+def read_environments(ids: Iterable[int | None]) -> dict[int, dict[str, Any]]:
+    """Return environments by id, without None; one query."""
+    wanted = {each for each in ids if each is not None}
+    names = names_of(EnvironmentRow)
+    rows = Environment.objects.filter(pk__in=wanted).values_list("id", *names)
+    return {row[0]: dict(zip(names, row[1:], strict=True)) for row in rows}
+
+
+def _find_places(series_ids: Sequence[int]) -> list[_Place]:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT series_id, started_at, run_id, host.name, environment_id, before FROM ("
+            " SELECT m.series_id, m.started_at, m.id, m.run_id, run.host_id, run.environment_id,"
+            " lag(run.environment_id) OVER (PARTITION BY m.series_id, run.host_id ORDER BY m.started_at, m.id)"
+            " AS before, row_number() OVER (PARTITION BY m.series_id ORDER BY m.started_at, m.id) AS place"
+            " FROM benchapp_measurement m JOIN benchapp_run run ON run.id = m.run_id"
+            " WHERE m.series_id = ANY(%s)) AS runs JOIN benchapp_host host ON host.id = runs.host_id"
+            " WHERE before IS DISTINCT FROM environment_id AND place > 1 ORDER BY started_at, runs.id",
+            [list(series_ids)],
+        )
+        return [_Place(*row) for row in cursor.fetchall()]

@@ -1,0 +1,313 @@
+"""The number of the runs of a series with some facts: of the latest level that has such runs.
+
+Levels are those that detection stored. Runs that share their level with runs of other environments are read, and those
+of a profile, sweep or label; others are the stored level itself.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+import numpy as np
+from django.db import connection
+from django.db.models import BooleanField
+from django.db.models.expressions import RawSQL
+from numpy.typing import NDArray
+from psycopg import sql
+
+from benchapp.catalog.grammar import Term, Value
+from benchapp.catalog.metrics import is_latency
+from benchapp.detection.rules.levels import describe_values
+from benchapp.framework.read.binary_columns import fetch_arrays, from_us, to_us
+from benchapp.models import Environment, Run, SeriesEnvironment
+from benchapp.models.filtering import match_environment, match_facts
+from benchapp.models.measurement import KIND_CODE, are_same_kind, read_kind_code
+from benchapp.models.planned_event_filtering import match_maintenance
+from benchapp.series.read.level_runs import LevelSpan, compose_run_condition
+from benchapp.series.read.levels import CurrentLevel, read_level_history
+
+# Series whose levels are divided by an environment change; so many are read at once, which bounds the memory.
+_DIVIDED_AT_ONCE: Final = 2000
+_RECENT: Final = 20
+# A plain join: PostgreSQL begins with the runs if few of them match the condition, with the series if these are few.
+# Of each series no more runs are read than its levels have: from the beginning of the oldest.
+_READ: Final = sql.SQL(
+    "SELECT m.series_id, m.run_id, m.started_at, run.environment_id, m.{metric} AS value{kind_code}"
+    " FROM unnest(%s::bigint[], %s::timestamptz[]) AS wanted(id, from_at)"
+    " JOIN benchapp_measurement m ON m.series_id = wanted.id AND m.started_at >= wanted.from_at"
+    " JOIN benchapp_run run ON run.id = m.run_id"
+    " WHERE m.error = 0 AND NOT m.is_excluded AND m.{metric} IS NOT NULL{condition}"
+)
+
+_READ_BADGES: Final = sql.SQL(
+    "SELECT coalesce(newest.codes, ARRAY[]::text[]) FROM unnest(%s::bigint[], %s::timestamptz[])"
+    " WITH ORDINALITY AS wanted(id, at, place) LEFT JOIN LATERAL ("
+    "  SELECT ARRAY(SELECT badge->>'code' FROM jsonb_array_elements(badges) AS badge) AS codes"
+    "  FROM benchapp_measurement"
+    "  WHERE series_id = wanted.id AND started_at {until} wanted.at{condition}"
+    "  ORDER BY started_at DESC, id DESC LIMIT 1) AS newest ON true ORDER BY wanted.place"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentSpan:
+    """When a series was measured in an environment: start of its first and of its last run there."""
+
+    environment_id: int
+    first_at: datetime
+    last_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RunGroup:
+    """The runs of a series in the environments with these values. values: of the facts that make the groups.
+
+    spans: of its environments; other_spans: of the other environments of the series.
+    """
+
+    series_id: int
+    values: tuple[Value | None, ...]
+    spans: tuple[EnvironmentSpan, ...]
+    other_spans: tuple[EnvironmentSpan, ...]
+
+    @property
+    def environment_ids(self) -> tuple[int, ...]:
+        """Return its environments."""
+        return tuple(span.environment_id for span in self.spans)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLevel:
+    """The level of a group: its runs in the latest level that has any. is_current: in the current level.
+
+    environment_ids: the environments of the group.
+    """
+
+    level: CurrentLevel
+    is_current: bool
+    environment_ids: tuple[int, ...]
+
+    @property
+    def span(self) -> LevelSpan:
+        """Return which runs of the series they are."""
+        level = self.level
+        return LevelSpan(
+            level.series_id, level.from_at, level.last_at, self.environment_ids, level.latency_kind
+        )
+
+
+def read_run_groups(
+    series_ids: Sequence[int], *, terms: Sequence[Term] = (), names: Sequence[str] = ()
+) -> list[RunGroup]:
+    """Return the groups of runs of each series, in the order of the series; three queries.
+
+    terms: for facts of the environment, which the runs match. names: facts; runs with the same values are a group.
+    """
+    spans: dict[int, list[EnvironmentSpan]] = defaultdict(list)
+    rows = SeriesEnvironment.objects.filter(series_id__in=series_ids).order_by("series_id", "first_at", "id")
+    columns = rows.values_list("series_id", "environment_id", "first_at", "last_at")
+    for series_id, environment_id, first_at, last_at in columns:
+        spans[series_id].append(EnvironmentSpan(environment_id, first_at, last_at))
+    ids = {span.environment_id for own in spans.values() for span in own}
+    matched = Environment.objects.filter(match_environment(terms), pk__in=ids).values_list("pk", *names)
+    values = {pk: tuple(None if each == "" else each for each in own) for pk, *own in matched}
+    return [group for series_id in series_ids for group in _divide(series_id, spans[series_id], values)]
+
+
+def read_group_badges(groups: Sequence[RunGroup], *, terms: Sequence[Term] = ()) -> list[tuple[str, ...]]:
+    """Return the codes of the badges of each group's newest measurement; terms: as of its levels; one query."""
+    condition = compose_run_condition(terms, "benchapp_measurement.run_id")
+    query = _READ_BADGES.format(condition=condition.text, until=sql.SQL("<=" if terms else "="))
+    ats = [max(span.last_at for span in group.spans) for group in groups]
+    with connection.cursor() as cursor:
+        cursor.execute(query, [[group.series_id for group in groups], ats, *condition.values])
+        return [tuple(codes) for (codes,) in cursor.fetchall()]
+
+
+def _divide(
+    series_id: int, spans: Sequence[EnvironmentSpan], values: Mapping[int, tuple[Value | None, ...]]
+) -> list[RunGroup]:
+    own: dict[tuple[Value | None, ...], list[EnvironmentSpan]] = defaultdict(list)
+    for span in spans:
+        if span.environment_id in values:
+            own[values[span.environment_id]].append(span)
+    return [
+        RunGroup(series_id, each, tuple(inside), tuple(span for span in spans if span not in inside))
+        for each, inside in own.items()
+    ]
+
+
+def read_group_levels(
+    groups: Sequence[RunGroup], metric: str, *, terms: Sequence[Term] = ()
+) -> list[GroupLevel | None]:
+    """Return the level of each group, None if none of its runs is valid.
+
+    terms: for profile, sweep and labels, which the runs of the groups match. One query, and two for every 2 000 series
+    whose levels have runs of several environments; with terms, of all series.
+    """
+    history = read_level_history(list(dict.fromkeys(group.series_id for group in groups)), metric)
+    found: list[GroupLevel | None] = []
+    divided: list[int] = []
+    for place, group in enumerate(groups):
+        levels = history.get(group.series_id, ())
+        first = next((level for level in levels if _overlaps(group.spans, level)), None)
+        found.append(None if first is None else GroupLevel(first, first is levels[0], group.environment_ids))
+        if first is not None and (terms or _overlaps(group.other_spans, first)):
+            divided.append(place)
+    read = _read_divided([groups[place] for place in divided], history, metric, terms=terms)
+    for place in divided:
+        found[place] = read[groups[place]]
+    return found
+
+
+def _overlaps(spans: Sequence[EnvironmentSpan], level: CurrentLevel) -> bool:
+    return any(span.first_at <= level.last_at and span.last_at >= level.from_at for span in spans)
+
+
+def _read_divided(
+    groups: Sequence[RunGroup],
+    history: Mapping[int, Sequence[CurrentLevel]],
+    metric: str,
+    *,
+    terms: Sequence[Term],
+) -> dict[RunGroup, GroupLevel | None]:
+    ids = sorted({group.series_id for group in groups})
+    found: dict[RunGroup, GroupLevel | None] = {}
+    for start in range(0, len(ids), _DIVIDED_AT_ONCE):
+        # The oldest level is the last.
+        wanted = {each: history[each][-1].from_at for each in ids[start : start + _DIVIDED_AT_ONCE]}
+        arrays = _read_valid(wanted, metric, terms)
+        for group in groups:
+            if group.series_id not in wanted:
+                continue
+            first, end = np.searchsorted(arrays["series_id"], (group.series_id, group.series_id + 1))
+            own = {name: array[first:end] for name, array in arrays.items()}
+            found[group] = _find_group_level(group, own, history[group.series_id], metric)
+    return found
+
+
+def _read_valid(
+    starts: Mapping[int, datetime], metric: str, terms: Sequence[Term]
+) -> dict[str, NDArray[Any]]:
+    """Return the valid measurements of series from a time on, by series and time; starts: of each series."""
+    columns = {
+        "series_id": "bigint",
+        "run_id": "bigint",
+        "started_at": "timestamptz",
+        "environment_id": "bigint",
+        "value": "double precision",
+    }
+    if is_latency(metric):
+        columns["kind_code"] = "integer"
+    condition = compose_run_condition(terms, "m.run_id")
+    kind_code = sql.SQL(f", {KIND_CODE} AS kind_code" if is_latency(metric) else "")
+    query = _READ.format(metric=sql.Identifier(metric), condition=condition.text, kind_code=kind_code)
+    arrays = fetch_arrays(query, [list(starts), list(starts.values()), *condition.values], columns=columns)
+    # Here: PostgreSQL would sort a million rows on disk.
+    order = np.lexsort((arrays["run_id"], arrays["started_at"], arrays["series_id"]))
+    arrays = {name: array[order] for name, array in arrays.items()}
+    counts = ~find_maintenance(arrays["series_id"], arrays["started_at"])
+    return {name: array[counts] for name, array in arrays.items()}
+
+
+def _find_group_level(
+    group: RunGroup, own: Mapping[str, NDArray[Any]], levels: Sequence[CurrentLevel], metric: str
+) -> GroupLevel | None:
+    """Return the level of a group from the valid values of its series in chronological order."""
+    starts = [to_us(level.from_at) for level in reversed(levels)]
+    is_member = np.isin(own["environment_id"], group.environment_ids)
+    if is_latency(metric):
+        is_member &= _are_of_levels(own, starts, [level.latency_kind for level in reversed(levels)], metric)
+    selected = select_latest_level(own["started_at"], starts, is_member=is_member)
+    if not selected.any():
+        return None
+    times, values = _merge_repetitions(
+        own["run_id"][selected], own["started_at"][selected], own["value"][selected]
+    )
+    statistics = describe_values(values, 0, len(values))
+    at = from_us(times[0])
+    stored = next(level for level in levels if level.from_at <= at)
+    level = replace(
+        stored,
+        n=statistics.n,
+        median=statistics.median,
+        p10=statistics.p10,
+        p90=statistics.p90,
+        minimum=statistics.minimum,
+        maximum=statistics.maximum,
+        last=statistics.last,
+        recent=tuple(values[-_RECENT:].tolist()),
+        from_at=at,
+        last_at=from_us(times[-1]),
+    )
+    return GroupLevel(level, stored is levels[0], group.environment_ids)
+
+
+def _are_of_levels(
+    own: Mapping[str, NDArray[Any]], starts: Sequence[int], kinds: Sequence[str], metric: str
+) -> NDArray[np.bool_]:
+    """Return which runs of a series have the kind of latency of the level in whose time they are."""
+    if len(set(kinds)) < 2 and (own["kind_code"] == own["kind_code"][:1]).all():
+        return np.ones(len(own["kind_code"]), dtype=bool)
+    places = np.searchsorted(np.array(starts, dtype=np.int64), own["started_at"], side="right") - 1
+    codes = own["kind_code"].tolist()
+    return np.array(
+        [
+            are_same_kind(kinds[max(place, 0)], read_kind_code(metric, code))
+            for place, code in zip(places.tolist(), codes, strict=True)
+        ],
+        dtype=bool,
+    )
+
+
+def select_latest_level(
+    times: NDArray[np.int64], starts: Sequence[int], *, is_member: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
+    """Return which runs of a series are members in the latest level that has a member.
+
+    times, starts: µs since 1970, of the runs and of the levels, the latter ascending. Runs before the first have none.
+    """
+    numbers = np.searchsorted(np.array(starts, dtype=np.int64), times, side="right")
+    is_member = is_member & (numbers > 0)
+    return is_member & (numbers == numbers[is_member].max()) if is_member.any() else is_member
+
+
+def find_maintenance(series_ids: NDArray[np.int64], times: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Return which measurements were made during maintenance of their series; times: µs since 1970."""
+    is_during = np.zeros(len(times), dtype=bool)
+    if not len(times):
+        return is_during
+    matched = match_maintenance(
+        np.unique(series_ids).tolist(), from_at=from_us(times.min()), to_at=from_us(times.max())
+    )
+    for series_id, events in matched.items():
+        for event in events:
+            is_inside = (times >= to_us(event.from_at)) & (times < to_us(event.ends_at))
+            is_during |= (series_ids == series_id) & is_inside
+    return is_during
+
+
+def _merge_repetitions(
+    run_ids: NDArray[np.int64], times: NDArray[np.int64], values: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Replace repetitions within a run by their median, as in a level."""
+    _, first, place = np.unique(run_ids, return_index=True, return_inverse=True)
+    if len(first) == len(run_ids):
+        return times, values
+    merged = np.array([np.median(values[place == number]) for number in range(len(first))])
+    order = np.argsort(first)
+    return times[first][order], merged[order]
+
+
+def find_environment_ids(terms: Collection[Term]) -> list[int]:
+    """Return the ids of the environments that match terms for facts; one query."""
+    return list(Environment.objects.filter(match_environment(terms)).values_list("pk", flat=True))
+
+
+def find_runs(run_ids: NDArray[np.int64], terms: Collection[Term]) -> list[int]:
+    """Return which of these runs match terms for profile, sweep and labels; one query."""
+    # As one value: of thousands Django writes each into the query.
+    is_one = RawSQL("benchapp_run.id = ANY(%s)", [run_ids.tolist()], output_field=BooleanField())
+    return list(Run.objects.filter(is_one).filter(match_facts(terms)).order_by().values_list("pk", flat=True))

@@ -1,0 +1,336 @@
+"""One run with all details, and what its series measured before it: percentiles and levels."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain
+from typing import Any, Final
+from uuid import UUID
+
+from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
+from django.db.models.expressions import RawSQL
+
+from benchapp.catalog.metrics import JUDGED_METRICS, PERCENTILES, count_fitting
+from benchapp.framework.read.binary_columns import fetch_rows
+from benchapp.framework.read.pagination import Cursor, behind
+from benchapp.models import Measurement, Run, name_person
+from benchapp.models.measurement import are_same_kind, find_kind
+from benchapp.series.read.badges import FIRST_JUDGING_PARSER, order_codes
+from benchapp.series.read.shapes import EnvironmentRow, TargetRow, names_of
+from benchapp.series.read.titles import describe_target
+from benchapp.series.rules.comparison import INTERVAL_FROM
+from benchapp.series.validity.rules import is_too_few
+
+# Both the reason of a metric that is withheld and the code of the badge.
+FEW_SAMPLES: Final = "few-samples"
+# Measurements on a page of a run, and in an answer of the API.
+MEASUREMENTS_SHOWN: Final = 200
+# And characters of the options of their workloads: a usual measurement has a hundred.
+_OPTIONS_CHARACTERS_MAXIMUM: Final = 100_000
+# Percentiles in a table: fio prints at most 20, but every job may have its own.
+_PERCENTS_MAXIMUM: Final = 60
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionRef:
+    """The submission that a run came with; has_body: the raw output can be downloaded."""
+
+    id: UUID
+    kind: str
+    state: str
+    received_at: datetime
+    body_bytes: int
+    has_body: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RunDetail:
+    """One run.
+
+    measurements: of its measurement_count, those from `position` on.
+    command: argv, exit status, signal, standard error, job file as sent by the agent, else empty.
+    previous_run_id, next_run_id: of the same host and profile, by time. excluded_at: it counts in no median since
+    then; excluded_by: the user name, None for an API token without an owner; excluded_reason: kept when the run is
+    included again.
+    """
+
+    id: int
+    document: int
+    host_id: int
+    host_name: str
+    pool: str
+    profile: str
+    sweep_id: UUID | None
+    labels: Mapping[str, str]
+    started_at: datetime
+    started_at_is_known: bool
+    finished_at: datetime | None
+    format: str
+    fio_version: str
+    command: Mapping[str, Any]
+    error: int
+    is_partial: bool
+    warnings: tuple[Mapping[str, str], ...]
+    badges: tuple[str, ...]
+    parser_version: int
+    excluded_at: datetime | None
+    excluded_by: str | None
+    excluded_reason: str
+    target: TargetRow
+    target_title: str
+    environment: EnvironmentRow
+    submission: SubmissionRef
+    measurements: tuple[Measurement, ...]
+    position: int
+    measurement_count: int
+    previous_run_id: int | None
+    next_run_id: int | None
+
+    @property
+    def has_failed(self) -> bool:
+        """Return whether the run failed."""
+        return self.error != 0
+
+    @property
+    def is_excluded(self) -> bool:
+        """Return whether the run is excluded from medians."""
+        return self.excluded_at is not None
+
+    @property
+    def next_position(self) -> int | None:
+        """Return the position of the first measurement that follows these, None at the end."""
+        end = self.position + len(self.measurements)
+        return end if self.measurements and end < self.measurement_count else None
+
+    @property
+    def is_judged(self) -> bool:
+        """Return whether its parser version checked data quality."""
+        return self.parser_version >= FIRST_JUDGING_PARSER
+
+
+def read_run(run_id: int, *, position: int = 0, limit: int | None = MEASUREMENTS_SHOWN) -> RunDetail | None:
+    """Return a run with its measurements in the order of its table, None where there is none; four queries.
+
+    At most `limit` measurements from `position` on, fewer if their options are long; None: all. A fifth query counts
+    the measurements if there are more.
+    """
+    row = (
+        Run.objects.filter(pk=run_id)
+        .annotate(has_body=ExpressionWrapper(Q(submission__body__isnull=False), BooleanField()))
+        .values_list(
+            *_RUN_COLUMNS,
+            *_SUBMISSION_COLUMNS,
+            *names_of(TargetRow, "target__"),
+            *names_of(EnvironmentRow, "environment__"),
+        )
+        .first()
+    )
+    if row is None:
+        return None
+    plain, row = row[: len(_RUN_COLUMNS)], row[len(_RUN_COLUMNS) :]
+    submission, row = SubmissionRef(*row[: len(_SUBMISSION_COLUMNS)]), row[len(_SUBMISSION_COLUMNS) :]
+    values = dict(zip(_RUN_NAMES, plain, strict=True))
+    values["warnings"] = tuple(values["warnings"])
+    values["badges"] = order_codes(values["badges"])
+    values["excluded_by"] = name_person(values["excluded_by"]) or None
+    target = TargetRow(*row[: len(names_of(TargetRow))])
+    previous_id, next_id = _find_neighbors(values)
+    rows = Measurement.objects.filter(run_id=run_id)
+    measurements = list_measurements(rows, position=position, limit=limit)
+    is_whole = not position and (limit is None or len(measurements) < limit)
+    count = len(measurements) if is_whole else rows.count()
+    if limit is not None:
+        lengths = (sum(map(len, chain(*row.series.options.items()))) for row in measurements)
+        measurements = measurements[: count_fitting(lengths, _OPTIONS_CHARACTERS_MAXIMUM)]
+    return RunDetail(
+        **values,
+        target=target,
+        target_title=describe_target(target),
+        environment=EnvironmentRow(*row[len(names_of(TargetRow)) :]),
+        submission=submission,
+        measurements=measurements,
+        position=position,
+        measurement_count=count,
+        previous_run_id=previous_id,
+        next_run_id=next_id,
+    )
+
+
+_RUN_COLUMNS: Final = (
+    "id",
+    "document",
+    "host_id",
+    "host__name",
+    "host__pool",
+    "profile",
+    "sweep_id",
+    "labels",
+    "started_at",
+    "started_at_is_known",
+    "finished_at",
+    "format",
+    "fio_version",
+    "command",
+    "error",
+    "is_partial",
+    "warnings",
+    "badges",
+    "parser_version",
+    "excluded_at",
+    "excluded_by__username",
+    "excluded_reason",
+)
+_NAMES: Final = {"host__name": "host_name", "host__pool": "pool", "excluded_by__username": "excluded_by"}
+_RUN_NAMES: Final = tuple(_NAMES.get(name, name) for name in _RUN_COLUMNS)
+_SUBMISSION_COLUMNS: Final = (
+    "submission_id",
+    "submission__kind",
+    "submission__state",
+    "submission__received_at",
+    "submission__body_bytes",
+    "has_body",
+)
+
+
+def list_measurements(
+    measurements: QuerySet[Measurement], *, position: int = 0, limit: int | None = None
+) -> tuple[Measurement, ...]:
+    """Return measurements with their series, in the order of the run's table; one query.
+
+    At most `limit` from `position` on; None: all.
+    """
+    rows = measurements.select_related("series").defer("latency_bins").order_by("position", "id")
+    return tuple(rows[position : None if limit is None else position + limit])
+
+
+def has_too_few_samples(measurement: Measurement, percent: float) -> bool:
+    """Return whether too few samples lie beyond a percentile (0 to 100): the rule by which a metric is withheld.
+
+    It never contradicts the metrics: what is below a known one is known, what is beyond a withheld one is not.
+    """
+    if any(percent <= at and getattr(measurement, metric) is not None for metric, at in PERCENTILES.items()):
+        return False
+    withheld = (at for metric, at in PERCENTILES.items() if measurement.missing.get(metric) == FEW_SAMPLES)
+    return any(percent >= at for at in withheld) or is_too_few(_count_samples(measurement), percent)
+
+
+def _count_samples(measurement: Measurement) -> int | None:
+    """Return the number of samples in the badge; without the badge, the I/Os."""
+    badges = (badge for badge in measurement.badges if badge["code"] == FEW_SAMPLES)
+    count = next((badge["numbers"].get("samples") for badge in badges), None)
+    return measurement.total_ios if count is None else int(count)
+
+
+def list_percents(measurements: Iterable[Measurement]) -> tuple[list[float], int]:
+    """Return the percentiles of a table, ascending: at most 60, the most common; and how many are left out."""
+    counts = Counter(percent for row in measurements for percent in row.percentile_values)
+    shown = [percent for percent, _ in counts.most_common(_PERCENTS_MAXIMUM)]
+    return sorted(shown), len(counts) - len(shown)
+
+
+def _find_neighbors(run: Mapping[str, Any]) -> tuple[int | None, int | None]:
+    place = Cursor(run["started_at"], run["id"])
+    others = Run.objects.filter(host_id=run["host_id"], profile=run["profile"]).values_list("id", flat=True)
+    earlier = others.filter(behind("started_at", place, is_descending=True)).order_by("-started_at", "-id")
+    later = others.filter(behind("started_at", place, is_descending=False)).order_by("started_at", "id")
+    return earlier.first(), later.first()
+
+
+# Of each series, how many measurements back a good one is looked for.
+LOOKED_AT: Final = 50
+# By the index measurement_by_series; of several repetitions in a run the one with the same ordinal.
+_BEFORE: Final = """
+    SELECT good.id FROM benchapp_measurement own CROSS JOIN LATERAL (
+      SELECT id FROM (
+        SELECT id, started_at, ordinal, error, is_excluded FROM benchapp_measurement earlier
+        WHERE earlier.series_id = own.series_id AND earlier.run_id <> own.run_id
+          AND (earlier.started_at, earlier.id) < (own.started_at, own.id)
+        ORDER BY started_at DESC, id DESC LIMIT %s
+      ) AS newest
+      WHERE error = 0 AND NOT is_excluded AND ordinal = own.ordinal ORDER BY started_at DESC, id DESC LIMIT 1
+    ) AS good
+    WHERE own.id = ANY(%s)
+"""
+
+
+def read_before(run: RunDetail) -> dict[int, Measurement]:
+    """Return the last good measurement before each of these that has percentiles, by the id of the run's; one query.
+
+    Good: fio reported no error, and nobody excluded it. Left out where there is none among the 50 before, where it has
+    no percentiles, and where they are of another kind of latency. No query where the run has no percentiles.
+    """
+    own = {(row.series_id, row.ordinal): row for row in run.measurements if row.percentiles}
+    if not own:
+        return {}
+    ids = [row.id for row in own.values()]
+    before = RawSQL(_BEFORE, [LOOKED_AT, ids])  # a constant of this file; the values are parameters  # noqa: S611
+    found = list_measurements(Measurement.objects.filter(pk__in=before))
+    pairs = [(own[row.series_id, row.ordinal], row) for row in found]
+    return {
+        after.id: before
+        for after, before in pairs
+        if before.percentiles and before.latency_kind == after.latency_kind
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class LevelComparison:
+    """A value of a run and the level of its series in the same metric, in its base unit.
+
+    The level: the newest that began before the run. n: its runs, this one included once changes have been detected.
+    change: value / median - 1, None for a median of 0. is_usual: whether the value is from p10 to p90 of the level,
+    None for a level of fewer than INTERVAL_FROM runs.
+    """
+
+    metric: str
+    n: int
+    median: float
+    p10: float
+    p90: float
+    change: float | None
+    is_usual: bool | None
+
+
+# By the index level_is_unique.
+_LEVELS_BEFORE: Final = (
+    "SELECT DISTINCT ON (series_id, metric) series_id, metric, latency_kind, n, median, p10, p90 FROM benchapp_level"
+    " WHERE series_id = ANY(%s) AND metric = ANY(%s) AND from_at < %s"
+    " ORDER BY series_id, metric, from_at DESC"
+)
+
+
+def compare_to_levels(run: RunDetail) -> dict[int, tuple[LevelComparison, ...]]:
+    """Return how the values of a run compare to the levels of its series, by measurement; one query.
+
+    In the metrics in which changes are detected. Left out: failed measurements, of an excluded run all, values that
+    are unknown, series without a level before the run, and levels of another kind of latency.
+    """
+    valid = [] if run.is_excluded else [row for row in run.measurements if not row.error]
+    series_ids = list({row.series_id for row in valid})
+    rows = fetch_rows(_LEVELS_BEFORE, [series_ids, list(JUDGED_METRICS), run.started_at]) if valid else []
+    levels = {(series_id, metric): (kind, values) for series_id, metric, kind, *values in rows}
+    return {
+        row.id: tuple(
+            _compare_to_level(metric, value, *level)
+            for metric in JUDGED_METRICS
+            if (value := getattr(row, metric)) is not None and (row.series_id, metric) in levels
+            for kind, level in [levels[row.series_id, metric]]
+            if are_same_kind(kind, find_kind(metric, latency_kind=row.latency_kind, missing=row.missing))
+        )
+        for row in valid
+    }
+
+
+def _compare_to_level(
+    metric: str, value: float, n: int, median: float, p10: float, p90: float
+) -> LevelComparison:
+    return LevelComparison(
+        metric=metric,
+        n=n,
+        median=median,
+        p10=p10,
+        p90=p90,
+        change=value / median - 1 if median else None,
+        is_usual=p10 <= value <= p90 if n >= INTERVAL_FROM else None,
+    )

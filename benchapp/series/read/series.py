@@ -1,0 +1,224 @@
+"""Series, most recent run first."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from django.db.models import QuerySet
+
+from benchapp.catalog.grammar import Filter
+from benchapp.framework.read.binary_columns import fetch_rows
+from benchapp.framework.read.pagination import Cursor, Page, behind, cut_page, read_cursor
+from benchapp.models import Host, Series
+from benchapp.models.filtering import match_series
+from benchapp.series.read.badges import order_codes
+from benchapp.series.read.level_range import NOW, LevelRange, match_span
+from benchapp.series.read.points import Point, PointSummary, read_points, read_rolling, summarize_series
+from benchapp.series.read.series_versions import read_series_versions
+from benchapp.series.read.shapes import TargetRow, WorkloadRow, names_of
+from benchapp.series.read.titles import describe_target, describe_workload, join_titles, name_scope
+
+__all__ = [
+    "LatestPoint",
+    "Point",
+    "PointSummary",
+    "SeriesDetail",
+    "SeriesRow",
+    "Sibling",
+    "list_rows",
+    "list_series",
+    "read_points",
+    "read_rolling",
+    "read_rows",
+    "read_series",
+    "read_series_version",
+    "summarize_series",
+    "with_points",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class LatestPoint:
+    """What a series last measured, and in a run of which profile."""
+
+    run_id: int
+    started_at: datetime
+    error: int
+    iops: float | None
+    bandwidth_bytes_per_s: float | None
+    latency_p99_ns: float | None
+    elapsed_s: float | None
+    profile: str
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesRow:
+    """A line of the list. scope: pool:NAME or host:NAME; scope_name: that NAME.
+
+    badges: codes of its newest measurement, most severe first.
+    """
+
+    id: int
+    scope: str
+    scope_name: str
+    is_pool: bool
+    direction: str
+    measurement_count: int
+    first_at: datetime
+    last_at: datetime
+    badges: tuple[str, ...]
+    target: TargetRow
+    workload: WorkloadRow
+    title: str
+    target_title: str
+    workload_title: str
+    latest: LatestPoint | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sibling:
+    """Another direction of the same workload on the same target and scope."""
+
+    id: int
+    direction: str
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesDetail:
+    """One series. host_names: of the host, or all hosts of the pool; siblings: its other directions."""
+
+    row: SeriesRow
+    host_names: tuple[str, ...]
+    siblings: tuple[Sibling, ...]
+
+
+def list_series(
+    match: Filter,
+    *,
+    badges: Sequence[str] = (),
+    after: str | None = None,
+    limit: int = 100,
+    oldest_first: bool = False,
+    span: LevelRange = NOW,
+) -> Page[SeriesRow]:
+    """Return the series with measurements that match a filter, the freshest first or the stalest; two queries.
+
+    badges: their newest measurement bears any of these; empty for all. span: with a run in it. Raises BadCursor.
+    """
+    cursor = read_cursor(after)
+    series = with_points().filter(match_series(match), match_span(span))
+    if badges:
+        series = series.filter(badges__overlap=list(badges))
+    rows = list(
+        series.filter(behind("last_at", cursor, is_descending=not oldest_first))
+        .order_by(*(("last_at", "id") if oldest_first else ("-last_at", "-id")))
+        .values_list(*_COLUMNS)[: limit + 1]
+    )
+    items = _make_rows(rows, _read_latest(row[0] for row in rows[:limit]))
+    return cut_page(items, limit, cursor_of=lambda series: Cursor(series.last_at, series.id))
+
+
+def list_rows(series: QuerySet[Series], *, limit: int) -> tuple[SeriesRow, ...]:
+    """Return the freshest of some series; two queries."""
+    rows = list(series.order_by("-last_at", "-id").values_list(*_COLUMNS)[:limit])
+    return tuple(_make_rows(rows, _read_latest(row[0] for row in rows)))
+
+
+def read_rows(series_ids: Sequence[int], *, has_latest: bool = True) -> tuple[SeriesRow, ...]:
+    """Return series by their ids, the freshest first; two queries. has_latest: False without the latest point; one."""
+    rows = fetch_rows(_READ, [list(series_ids)])
+    return tuple(_make_rows(rows, _read_latest(series_ids) if has_latest else {}))
+
+
+def read_series(series_id: int) -> SeriesDetail | None:
+    """Return one series, None where there is none or nothing was measured yet; four queries."""
+    columns = with_points().filter(pk=series_id).values_list(*_COLUMNS, "target_id", "workload_id")
+    row = columns.first()
+    if row is None:
+        return None
+    (series,) = _make_rows([row[: len(_COLUMNS)]], _read_latest([series_id]))
+    target_id, workload_id = row[len(_COLUMNS) :]
+    siblings = (
+        with_points()
+        .filter(scope=series.scope, target_id=target_id, workload_id=workload_id)
+        .exclude(pk=series_id)
+        .order_by("direction", "id")
+        .values_list("id", "direction")
+    )
+    return SeriesDetail(series, _list_hosts(series), tuple(Sibling(*sibling) for sibling in siblings))
+
+
+def read_series_version(series_id: int) -> str | None:
+    """Return text that changes whenever a point of the series does, None where there is no series; one query."""
+    return read_series_versions([series_id]).get(series_id)
+
+
+_PLAIN: Final = ("id", "scope", "direction", "measurement_count", "first_at", "last_at", "badges")
+_COLUMNS: Final = (*_PLAIN, *names_of(TargetRow), *names_of(WorkloadRow))
+_SPLIT: Final = len(_PLAIN) + len(names_of(TargetRow))
+_READ: Final = (
+    f"SELECT {', '.join(_COLUMNS)} FROM benchapp_series WHERE id = ANY(%s) AND last_at IS NOT NULL"  # noqa: S608
+    " ORDER BY last_at DESC, id DESC"
+)
+
+
+def _make_rows(rows: Sequence[tuple[Any, ...]], latest: Mapping[int, LatestPoint]) -> list[SeriesRow]:
+    """Return the series of these rows of _COLUMNS; many of a list have the same layout or workload."""
+    targets: dict[tuple[Any, ...], tuple[TargetRow, str]] = {}
+    workloads: dict[tuple[Any, ...], tuple[WorkloadRow, str]] = {}
+    made = []
+    for row in rows:
+        series_id, scope, direction, count, first_at, last_at, badges = row[: len(_PLAIN)]
+        # Options of a workload, the last column, are JSON.
+        target_key, workload_key = row[len(_PLAIN) : _SPLIT], (direction, *row[_SPLIT:-1], str(row[-1]))
+        if target_key not in targets:
+            target = TargetRow(*target_key)
+            targets[target_key] = target, describe_target(target)
+        if workload_key not in workloads:
+            workload = WorkloadRow(*row[_SPLIT:])
+            workloads[workload_key] = workload, describe_workload(workload, direction=direction)
+        (target, target_title), (workload, workload_title) = targets[target_key], workloads[workload_key]
+        made.append(
+            SeriesRow(
+                id=series_id,
+                scope=scope,
+                scope_name=name_scope(scope),
+                is_pool=scope.startswith("pool:"),
+                direction=direction,
+                measurement_count=count,
+                first_at=first_at,
+                last_at=last_at,
+                badges=order_codes(badges),
+                target=target,
+                workload=workload,
+                title=join_titles(workload_title, target_title),
+                target_title=target_title,
+                workload_title=workload_title,
+                latest=latest.get(series_id),
+            )
+        )
+    return made
+
+
+def with_points() -> QuerySet[Series]:
+    """Leave out what was never measured, and what lost all its points when they were read anew."""
+    return Series.objects.filter(last_at__isnull=False)
+
+
+def _list_hosts(series: SeriesRow) -> tuple[str, ...]:
+    if not series.is_pool:
+        return (series.scope_name,)
+    return tuple(Host.objects.filter(pool=series.scope_name).order_by("name").values_list("name", flat=True))
+
+
+def _read_latest(series_ids: Iterable[int]) -> dict[int, LatestPoint]:
+    # LATERAL: one step into the index (series, time) for each series, however long its history is.
+    rows = fetch_rows(
+        "SELECT wanted.id, last.*, run.profile FROM unnest(%s::bigint[]) AS wanted(id) CROSS JOIN LATERAL ("
+        " SELECT run_id, started_at, error, iops, bandwidth_bytes_per_s, latency_p99_ns, elapsed_s"
+        " FROM benchapp_measurement WHERE series_id = wanted.id"
+        " ORDER BY started_at DESC, id DESC LIMIT 1) AS last JOIN benchapp_run run ON run.id = last.run_id",
+        [list(series_ids)],
+    )
+    return {series_id: LatestPoint(*point) for series_id, *point in rows}

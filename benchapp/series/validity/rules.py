@@ -1,0 +1,299 @@
+"""Validity rules: practitioners' rules of thumb about storage benchmarks, each with its source.
+
+A rule without all of its inputs reports nothing. docs/runs.md describes the rules for users.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from benchapp.series.validity.badges import (
+    Badge,
+    format_count,
+    format_percent,
+    format_size,
+    format_time,
+)
+from benchapp.series.validity.inputs import (
+    ASYNCHRONOUS_ENGINES,
+    IDLE_ENGINES,
+    NETWORK_ENGINES,
+    PAGE_CACHED_ENGINES,
+    Steadiness,
+    ValidityInputs,
+)
+
+__all__ = ["Badge", "Steadiness", "ValidityInputs", "count_beyond", "is_too_few", "judge_validity"]
+
+# s. Cloud providers and vendors recommend 60 to 300 s; below 30 s, bursts and caches dominate.
+SHORTEST_S: Final = 30.0
+# Times the memory. Practitioners' rule: smaller files are mostly in the page cache.
+CACHE_FACTOR: Final = 2.0
+# ns. Practitioners' rule: no device behind a block layer has a lower mean read latency.
+FASTEST_MEAN_NS: Final = 5_000.0
+# ns. The same with polled completions, which save the interrupt. Own estimate: polled reads of Optane take 4.5 µs with
+# direct io_uring; no known device is twice as fast.
+FASTEST_POLLED_MEAN_NS: Final = 2_000.0
+# ns. The same for network storage: a round trip alone takes longer.
+FASTEST_NETWORK_P50_NS: Final = 10_000.0
+# In flight to slots. Measured on 3 400 jobs of asynchronous engines, fio 2.18 to 3.36: median 0.997, p5 0.94, p1 0.82,
+# most 1.000.
+LEAST_IN_FLIGHT_SHARE: Final = 0.85
+MOST_IN_FLIGHT_SHARE: Final = 1.02
+# I/Os per slot. Below this, filling and draining the queue takes more than 1 %.
+LEAST_IOS_PER_SLOT: Final = 100
+# Of the average over the window. SNIA Solid State Storage Performance Test Specification 2.0: data and slope excursion.
+MOST_EXCURSION_SHARE: Final = 0.20
+MOST_SLOPE_SHARE: Final = 0.10
+# Per cent of one CPU, user and system. "Near 100": fio includes setup and teardown.
+BUSY_CPU_PERCENT: Final = 95.0
+# Samples above a percentile: with fewer, its relative error is a third (1/sqrt(10)).
+LEAST_BEYOND: Final = 10
+# 100 − 99.9 is 0.0999…: rounding must not decide at exactly 10 000 samples.
+_NOISE: Final = 1e-6
+# Times p99.99, and stdev/mean of fio's bandwidth samples. No distribution without stalls seen so far exceeds them.
+STALL_FACTOR: Final = 100.0
+MOST_BANDWIDTH_VARIATION: Final = 0.2
+# Samples of 500 ms, and I/Os in each: below these, counting noise dominates the variation.
+LEAST_BANDWIDTH_SAMPLES: Final = 20
+LEAST_IOS_PER_SAMPLE: Final = 100
+
+
+def judge_validity(inputs: ValidityInputs) -> tuple[Badge, ...]:
+    """Return the badges of a measurement, at most one of each code.
+
+    A failed job is checked only by the rules that do not depend on its runtime behavior.
+    """
+    return tuple(_find_badges(inputs))
+
+
+def is_too_few(samples: int | None, percent: float) -> bool:
+    """Return whether fewer than 10 samples are expected above a percentile (0 to 100); False if unknown."""
+    return samples is not None and samples * (100 - percent) / 100 < LEAST_BEYOND - _NOISE
+
+
+def count_beyond(samples: int, percent: float) -> float:
+    """Return how many samples are expected above a percentile (0 to 100)."""
+    return round(samples * (100 - percent) / 100, 6)
+
+
+def _find_badges(inputs: ValidityInputs) -> Iterator[Badge]:
+    has_failed = bool(inputs.error or inputs.failure)
+    if has_failed:
+        yield _describe_failure(inputs)
+    rules: tuple[Callable[[ValidityInputs], Badge | None], ...] = ()
+    if not has_failed:
+        rules = (_judge_duration,) if inputs.engine in IDLE_ENGINES else _OF_A_WHOLE_JOB
+    for judge in (*rules, *_OF_ANY_JOB):
+        badge = judge(inputs)
+        if badge is not None:
+            yield badge
+
+
+def _describe_failure(inputs: ValidityInputs) -> Badge:
+    error, failure = inputs.error, inputs.failure
+    what = (
+        f"The run failed: {failure.reason}."
+        if failure
+        else f"fio ended the job with error {error} ({os.strerror(abs(error or 0))})."
+    )
+    number = error or (failure.error if failure else 0)
+    return Badge("failed-job", f"{what} The values do not count in medians.", {"error": number})
+
+
+def _judge_duration(inputs: ValidityInputs) -> Badge | None:
+    runtime_s = inputs.runtime_s
+    if runtime_s is None or runtime_s >= SHORTEST_S:
+        return None
+    return Badge(
+        "too-short",
+        f"Runtime {format_time(runtime_s * 1e9)}; below {SHORTEST_S:.0f} s, caches and burst credits dominate.",
+        {"runtime_s": runtime_s, "least_runtime_s": SHORTEST_S},
+    )
+
+
+def _judge_cache(inputs: ValidityInputs) -> Badge | None:
+    return _judge_page_cache(inputs) or _judge_read_latency(inputs)
+
+
+def _judge_page_cache(inputs: ValidityInputs) -> Badge | None:
+    file_bytes, memory_bytes = inputs.file_bytes, inputs.memory_bytes
+    if inputs.is_direct is not False or inputs.engine not in PAGE_CACHED_ENGINES:
+        return None
+    # fio drops the cache of its files before it starts: data read once comes from the storage.
+    if inputs.reads_each_byte_once:
+        return None
+    if inputs.waits_for_media or not file_bytes or not memory_bytes:
+        return None
+    if file_bytes >= CACHE_FACTOR * memory_bytes:
+        return None
+    return Badge(
+        "cached",
+        f"Buffered I/O: the files ({format_size(file_bytes)}) are smaller than twice the host's memory"
+        f" ({format_size(memory_bytes)}). The page cache may have served the I/O instead of the storage.",
+        {"file_bytes": file_bytes, "memory_bytes": memory_bytes, "least_factor": CACHE_FACTOR},
+    )
+
+
+def _judge_read_latency(inputs: ValidityInputs) -> Badge | None:
+    """Find reads faster than any device; buffered sequential reads are exempt because of read-ahead."""
+    if inputs.storage == "memory" or inputs.engine not in PAGE_CACHED_ENGINES | NETWORK_ENGINES:
+        return None
+    if not inputs.is_direct and not inputs.is_random:
+        return None
+    mean_ns, p50_ns = inputs.read_mean_ns, inputs.read_p50_ns
+    # Only direct I/O is polled; buffered I/O ignores the option.
+    may_poll = inputs.is_polling is not False and inputs.is_direct is not False
+    least_ns = FASTEST_POLLED_MEAN_NS if may_poll else FASTEST_MEAN_NS
+    if mean_ns is not None and 0 < mean_ns < least_ns:
+        return Badge(
+            "cached",
+            f"Mean read latency {format_time(mean_ns)}, below the {format_time(least_ns)} of any storage: a cache"
+            " served the reads.",
+            {"read_mean_ns": mean_ns, "least_mean_ns": least_ns},
+        )
+    is_network = inputs.storage == "network" or inputs.engine in NETWORK_ENGINES
+    if is_network and p50_ns is not None and 0 < p50_ns < FASTEST_NETWORK_P50_NS:
+        return Badge(
+            "cached",
+            f"Median read latency {format_time(p50_ns)}, below the {format_time(FASTEST_NETWORK_P50_NS)} of any"
+            " network: a cache on the host served the reads.",
+            {"read_p50_ns": p50_ns, "least_p50_ns": FASTEST_NETWORK_P50_NS},
+        )
+    return None
+
+
+def _judge_flight(inputs: ValidityInputs) -> Badge | None:
+    """Apply Little's law: a full queue holds iodepth × numjobs I/Os, so that IOPS × latency must be near it."""
+    in_flight, slots = inputs.in_flight, inputs.slots
+    if in_flight is None or not slots or inputs.engine not in ASYNCHRONOUS_ENGINES:
+        return None
+    if inputs.ios_per_slot is None or inputs.ios_per_slot < LEAST_IOS_PER_SLOT:
+        return None
+    share = in_flight / slots
+    numbers = {"in_flight": in_flight, "slots": slots, "share": share}
+    average = f"IOPS × mean latency gives {format_count(in_flight)} I/Os in flight"
+    if share > MOST_IN_FLIGHT_SHARE:
+        return Badge(
+            "littles-law",
+            f"{average}, more than iodepth × numjobs ({format_count(slots)}): a unit was misread or jobs were counted"
+            " twice. Do not use these values.",
+            numbers,
+        )
+    if share >= LEAST_IN_FLIGHT_SHARE or inputs.is_throttled is not False:
+        return None
+    # io_uring passes buffered I/O to its workers; other engines block on submission.
+    is_blocking = inputs.is_direct is False and not inputs.engine.startswith("io_uring")
+    cause = (
+        f"with buffered I/O {inputs.engine} waits for each I/O, so that iodepth has no effect"
+        if is_blocking
+        else "fio, the CPU or the file system was the limit, not the storage"
+    )
+    return Badge(
+        "littles-law",
+        f"{average}, {format_percent(share)} of iodepth × numjobs ({format_count(slots)}): {cause}.",
+        numbers,
+    )
+
+
+def _judge_steadiness(inputs: ValidityInputs) -> Badge | None:
+    if inputs.is_steady is False:
+        criterion = f" ({inputs.steady_criterion})" if inputs.steady_criterion else ""
+        reached = f"; deviation {inputs.steady_deviation}" if inputs.steady_deviation else ""
+        return Badge("not-steady", f"The configured steady state{criterion} was not attained{reached}.")
+    found = inputs.steadiness
+    if found is None:
+        return None
+    if found.excursion_share <= MOST_EXCURSION_SHARE and abs(found.slope_share) <= MOST_SLOPE_SHARE:
+        return None
+    return Badge(
+        "not-steady",
+        f"The trace ranges over {format_percent(found.excursion_share)} of its average and drifts by"
+        f" {format_percent(abs(found.slope_share))}; SNIA allows {format_percent(MOST_EXCURSION_SHARE)} and"
+        f" {format_percent(MOST_SLOPE_SHARE)}.",
+        {"excursion_share": found.excursion_share, "slope_share": found.slope_share},
+    )
+
+
+def _judge_cpu(inputs: ValidityInputs) -> Badge | None:
+    cpu_percent = inputs.cpu_percent
+    if cpu_percent is None or cpu_percent < BUSY_CPU_PERCENT or inputs.is_polling is not False:
+        return None
+    return Badge(
+        "cpu-bound",
+        f"Each job used {format_count(cpu_percent)} % of a CPU: the CPU, not the storage, may be the limit.",
+        {"cpu_percent": cpu_percent, "busy_percent": BUSY_CPU_PERCENT},
+    )
+
+
+def _judge_stalls(inputs: ValidityInputs) -> Badge | None:
+    maximum_ns, tail_ns = inputs.maximum_ns, inputs.p99_99_ns
+    is_known = inputs.samples is not None and not is_too_few(inputs.samples, 99.99)
+    if is_known and maximum_ns and tail_ns and maximum_ns >= STALL_FACTOR * tail_ns:
+        return Badge(
+            "stalls",
+            f"The slowest I/O took {format_time(maximum_ns)}, {format_count(maximum_ns / tail_ns)} times p99.99"
+            f" ({format_time(tail_ns)}): the storage stalled (throttling, garbage collection, snapshot or reset).",
+            {"maximum_ns": maximum_ns, "p99_99_ns": tail_ns},
+        )
+    variation = inputs.bandwidth_variation
+    if variation is None or variation <= MOST_BANDWIDTH_VARIATION:
+        return None
+    if (inputs.bandwidth_samples or 0) < LEAST_BANDWIDTH_SAMPLES:
+        return None
+    if (inputs.ios_per_sample or 0) < LEAST_IOS_PER_SAMPLE:
+        return None
+    return Badge(
+        "stalls",
+        f"Bandwidth varied by {format_percent(variation)} (standard deviation to mean over"
+        f" {format_count(inputs.bandwidth_samples or 0)} samples): the mean hides fast and slow periods.",
+        {"bandwidth_variation": variation, "most_variation": MOST_BANDWIDTH_VARIATION},
+    )
+
+
+def _judge_samples(inputs: ValidityInputs) -> Badge | None:
+    samples = inputs.samples
+    few = [percent for percent in inputs.percents if is_too_few(samples, percent)]
+    if samples is None or not few:
+        return None
+    names = ", ".join(f"p{percent:g}" for percent in few)
+    counted = f"at most {format_count(samples)}" if inputs.is_sample_limit else format_count(samples)
+    return Badge(
+        "few-samples",
+        f"Fewer than {LEAST_BEYOND} of {counted} samples are above {names}: hidden, not statistically meaningful.",
+        {"samples": samples} | {f"beyond_p{percent:g}": count_beyond(samples, percent) for percent in few},
+    )
+
+
+def _judge_raid(inputs: ValidityInputs) -> Badge | None:
+    parts = []
+    if inputs.members_missing:
+        parts.append(f"missing members: {inputs.members_missing}")
+    if inputs.sync_action:
+        parts.append(f"{inputs.sync_action} in progress")
+    if inputs.raid_state:
+        parts.append(f"state “{inputs.raid_state}”")
+    if not parts:
+        return None
+    numbers = {"members_missing": inputs.members_missing} if inputs.members_missing else {}
+    return Badge("degraded-raid", f"RAID array degraded during the run ({', '.join(parts)}).", numbers)
+
+
+def _judge_memory_filesystem(inputs: ValidityInputs) -> Badge | None:
+    if not inputs.memory_filesystem:
+        return None
+    return Badge(
+        "memory-filesystem",
+        f"The files were in memory ({inputs.memory_filesystem}): the values are those of memory, not of storage.",
+    )
+
+
+_OF_ANY_JOB: Final = (_judge_memory_filesystem, _judge_raid, _judge_samples)
+_OF_A_WHOLE_JOB: Final = (
+    _judge_flight,
+    _judge_cache,
+    _judge_duration,
+    _judge_steadiness,
+    _judge_cpu,
+    _judge_stalls,
+)

@@ -1,0 +1,248 @@
+"""Pools of hosts: all results of a host belong to the series of its pool, or of the host itself without one."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.db import connection, models, transaction
+from django.utils import timezone
+
+from benchapp.framework.write.conflicts import lock_incidents, retry_conflicts
+from benchapp.incidents.write.events import Events
+from benchapp.incidents.write.refresh import refresh_incidents
+from benchapp.intake.normalize.batch import IMPORT_LOCK
+from benchapp.intake.normalize.store import recalculate_series
+from benchapp.models import (
+    TARGET_FIELDS,
+    UNRESOLVED,
+    WORKLOAD_FIELDS,
+    Change,
+    ChangeState,
+    DetectionResult,
+    Host,
+    Incident,
+    Level,
+    NewestValues,
+    Series,
+    ThresholdViolation,
+    User,
+)
+from benchapp.storage.write.hosts import note_change
+from benchapp.storage.write.identity import SERIES_KEY_VERSION, series_key
+
+_COUNT_OWN: Final = (
+    "SELECT measurement.series_id, count(*) FROM benchapp_run run"
+    " JOIN benchapp_measurement measurement ON measurement.run_id = run.id"
+    " WHERE run.host_id = %s GROUP BY measurement.series_id"
+)
+_MOVE_MEASUREMENTS: Final = (
+    "UPDATE benchapp_measurement AS measurement SET series_id = moved.to_id"
+    " FROM unnest(%(from)s::bigint[], %(to)s::bigint[]) AS moved(from_id, to_id), benchapp_run run"
+    " WHERE measurement.series_id = moved.from_id AND run.id = measurement.run_id AND run.host_id = %(host)s"
+)
+# Of a series that other hosts share, the changes that began with a run of the host. A change that is found in both
+# series stays behind.
+_MOVE_CHANGES: Final = (
+    "UPDATE benchapp_change AS change SET series_id = moved.to_id"
+    " FROM unnest(%(from)s::bigint[], %(to)s::bigint[], %(whole)s::bool[]) AS moved(from_id, to_id, is_whole)"
+    " WHERE change.series_id = moved.from_id AND (moved.is_whole OR EXISTS ("
+    "  SELECT FROM benchapp_run run WHERE run.id = change.run_id AND run.host_id = %(host)s))"
+    " AND NOT EXISTS (SELECT FROM benchapp_change twin WHERE twin.series_id = moved.to_id"
+    "  AND twin.metric = change.metric AND twin.started_at = change.started_at)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolMove:
+    """What moves with a host to another pool. from_scope, to_scope: pool:NAME or host:NAME.
+
+    series: those with its results; joined_pairs: of these, those of which the pool has results of other hosts, each
+    with the series of the pool; shared: of these, those of which the former pool keeps results of other hosts.
+    incidents: (id, title) of unresolved ones, newest first.
+    """
+
+    from_scope: str
+    to_scope: str
+    series: int
+    joined_pairs: tuple[tuple[int, int], ...]
+    shared: int
+    measurements: int
+    incidents: tuple[tuple[int, str], ...]
+
+    @property
+    def joined(self) -> int:
+        """Return how many series join results of other hosts."""
+        return len(self.joined_pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class _MovingSeries:
+    """A series with results of the host. goal: the series of the new scope that it joins; None if there is none yet."""
+
+    series: Series
+    own_count: int
+    goal: Series | None
+
+    @property
+    def is_shared(self) -> bool:
+        return self.series.measurement_count > self.own_count
+
+
+def preview_pool(host: Host, pool: str) -> PoolMove:
+    """Return what `set_pool` would move; changes nothing, four queries."""
+    return _describe(host, pool, _list_sources(host, pool))
+
+
+@retry_conflicts
+@transaction.atomic
+def set_pool(name: str, pool: str, *, by: User | None = None, via: str = "") -> PoolMove | None:
+    """Set the pool of a host ("" for none), and move its results to the series of the pool; None if it is unknown.
+
+    A series that only this host measures keeps its id, if the pool has none like it. Incidents follow their changes.
+    Setting the former pool undoes it.
+    """
+    # Waits for results that are being stored; those that come later belong to the new pool.
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [IMPORT_LOCK])
+    host = Host.objects.filter(name=name).first()
+    if host is None:
+        return None
+    sources = _list_sources(host, pool)
+    move = _describe(host, pool, sources)
+    if sources:
+        _move_all(host, pool, sources, move)
+    Host.objects.filter(pk=host.pk).update(pool=pool)
+    note_change("pool_set", name, {"pool": host.pool}, {"pool": pool}, by=by, via=via)
+    return move
+
+
+def _name_scope(host: Host, pool: str) -> str:
+    return Host(name=host.name, pool=pool).scope
+
+
+def _name_pool(pool: str) -> str:
+    return f"pool {pool}" if pool else "no pool"
+
+
+def _list_sources(host: Host, pool: str) -> list[_MovingSeries]:
+    scope = _name_scope(host, pool)
+    with connection.cursor() as cursor:
+        cursor.execute(_COUNT_OWN, [host.pk])
+        counts = dict(cursor.fetchall())
+    rows = Series.objects.filter(pk__in=counts).exclude(scope=scope).select_related("target", "workload")
+    found = list(rows.order_by("pk"))
+    alike = Series.objects.filter(scope=scope, target__in={series.target_id for series in found})
+    goals = {_identify(series): series for series in alike}
+    return [_MovingSeries(series, counts[series.pk], goals.get(_identify(series))) for series in found]
+
+
+def _identify(series: Series) -> tuple[int, int, str]:
+    """Return what identifies a series within its scope."""
+    return series.target_id, series.workload_id, series.direction
+
+
+def _describe(host: Host, pool: str, sources: Sequence[_MovingSeries]) -> PoolMove:
+    incidents = Incident.objects.filter(
+        pk__in=_list_changes([source.series.pk for source in sources]).values("incident"),
+        state__in=UNRESOLVED,
+    )
+    return PoolMove(
+        from_scope=host.scope,
+        to_scope=_name_scope(host, pool),
+        series=len(sources),
+        joined_pairs=tuple(
+            (source.series.pk, source.goal.pk)
+            for source in sources
+            if source.goal and source.goal.measurement_count
+        ),
+        shared=sum(source.is_shared for source in sources),
+        measurements=sum(source.own_count for source in sources),
+        incidents=tuple(incidents.order_by("-started_at", "-id").values_list("id", "title")),
+    )
+
+
+def _list_changes(series_ids: Collection[int]) -> models.QuerySet[Change]:
+    return Change.objects.exclude(state=ChangeState.WITHDRAWN).filter(series__in=series_ids)
+
+
+def _move_all(host: Host, pool: str, sources: Sequence[_MovingSeries], move: PoolMove) -> None:
+    known = {source.series.pk for source in sources} | {source.goal.pk for source in sources if source.goal}
+    # Locked in the order of ids, as by detection.
+    list(Series.objects.select_for_update().filter(pk__in=known).order_by("pk").values_list("pk"))
+    goals: dict[tuple[int, int, str], Series] = {}
+    moved: list[tuple[_MovingSeries, int]] = []
+    for source in sources:
+        goal = source.goal or goals.get(_identify(source.series))
+        if goal is None:
+            goal = _make_goal(source.series, host, move.to_scope, is_new=source.is_shared)
+            goals[_identify(source.series)] = goal
+        if goal.pk != source.series.pk:
+            moved.append((source, goal.pk))
+    known |= {goal.pk for goal in goals.values()}
+    if moved:
+        _move_rows(host, moved)
+    recalculate_series(sorted(known))
+    emptied = [source.series.pk for source, _ in moved if not source.is_shared]
+    for model in (Level, NewestValues, DetectionResult, ThresholdViolation):
+        model._default_manager.filter(series__in=emptied).delete()
+    _follow(host, pool, known)
+
+
+def _make_goal(series: Series, host: Host, scope: str, *, is_new: bool) -> Series:
+    """Return the series of the scope: this one with another identity, or a new one like it."""
+    key = series_key(
+        scope=scope,
+        target_key=bytes(series.target.key),
+        workload_key=bytes(series.workload.key),
+        direction=series.direction,
+    )
+    owner = host if scope.startswith("host:") else None
+    if not is_new:
+        Series.objects.filter(pk=series.pk).update(
+            key=key, key_version=SERIES_KEY_VERSION, scope=scope, host=owner
+        )
+        return series
+    return Series.objects.create(
+        key=key,
+        key_version=SERIES_KEY_VERSION,
+        scope=scope,
+        host=owner,
+        target=series.target,
+        workload=series.workload,
+        direction=series.direction,
+        **{name: getattr(series, name) for name in (*TARGET_FIELDS, *WORKLOAD_FIELDS)},
+    )
+
+
+def _move_rows(host: Host, moved: Sequence[tuple[_MovingSeries, int]]) -> None:
+    """Move the measurements of the host, and the changes that they began, to other series."""
+    values: dict[str, Any] = {
+        "host": host.pk,
+        "from": [source.series.pk for source, _ in moved],
+        "to": [goal_id for _, goal_id in moved],
+        "whole": [not source.is_shared for source, _ in moved],
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_MOVE_MEASUREMENTS, values)
+        cursor.execute(_MOVE_CHANGES, values)
+
+
+def _follow(host: Host, pool: str, series_ids: Collection[int]) -> None:
+    """Set the scope of the incidents with changes in these series, with an event where it differs."""
+    lock_incidents()
+    events, changed = Events(timezone.now()), []
+    ids = set(_list_changes(series_ids).exclude(incident=None).values_list("incident_id", flat=True))
+    for incident in Incident.objects.select_for_update().filter(pk__in=ids).order_by("pk"):
+        scopes = set(
+            Change.objects.exclude(state=ChangeState.WITHDRAWN)
+            .filter(incident=incident)
+            .values_list("series__scope", flat=True)
+        )
+        scope = scopes.pop() if len(scopes) == 1 else ""
+        if scope != incident.scope:
+            incident.scope = scope
+            incident.save(update_fields=["scope"])
+            text = f"with {host.name} from {_name_pool(host.pool)} to {_name_pool(pool)}"
+            events.add(incident, "moved", text=text)
+            changed.append(incident.pk)
+    refresh_incidents(changed, events)

@@ -1,0 +1,363 @@
+"""Hosts and their schedules."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final
+
+from django.conf import settings
+from django.db import transaction
+from django.http import HttpResponse
+from django.http.response import HttpResponseBase
+from django.utils import timezone
+from drf_spectacular.utils import extend_schema
+from msgspec import Meta
+from rest_framework import serializers
+from rest_framework.exceptions import NotAuthenticated
+from rest_framework.request import Request
+
+from benchapp.catalog.grammar import write_filter
+from benchapp.framework.api.answers import (
+    AnswerPage,
+    ApiAnswer,
+    ChosenColumns,
+    Kind,
+    Time,
+    build,
+    list_columns,
+    with_columns,
+)
+from benchapp.framework.api.lists import answer_list, take_page_request
+from benchapp.framework.api.openapi import in_formats
+from benchapp.framework.api.parameters import (
+    ChoiceParameter,
+    FilterParameters,
+    PageParameters,
+    Parameters,
+    SpanParameters,
+    flag_parameter,
+    read_parameters,
+    refuse_parameters,
+    text_parameter,
+)
+from benchapp.framework.api.permissions import (
+    MayIngest,
+    MayRead,
+    MayReadOrAdminister,
+    read_actor,
+    require_api_token,
+)
+from benchapp.framework.api.problems import no_host
+from benchapp.framework.api.responses import answer_json
+from benchapp.framework.api.shapes import PREFIX
+from benchapp.framework.api.view import ApiView, read_body
+from benchapp.framework.queue import wake_up
+from benchapp.models import Host, Severity
+from benchapp.requests.read.schedules import HostSchedule, ScheduledProfile
+from benchapp.storage.actions.pools import preview_pool, set_pool
+from benchapp.storage.agent_archive import read_agent_version
+from benchapp.storage.read.agent_versions import is_outdated
+from benchapp.storage.read.hosts import HostFilter, HostRow, page_hosts, read_host, read_host_histories
+from benchapp.storage.read.pool_joins import list_joins
+from benchapp.storage.write.hosts import restore_host, retire_host
+
+
+class ScheduleEntryAnswer(ApiAnswer, kw_only=True, frozen=True):
+    profile: str
+    every_s: int
+    splay_s: Annotated[int, Meta(description="maximum random delay of a run")]
+    directory: str
+    at_minute: Annotated[
+        int | None, Meta(description="after midnight, local time of the host; null: not reported")
+    ]
+    parameters: Annotated[
+        Mapping[str, int | str] | None, Meta(description="in base units; null: not reported")
+    ]
+    is_from_server: Annotated[bool, Meta(description="adopted from the server")]
+    last_run_at: Time | None
+    expected_at: Time | None
+    silent_since: Time | None
+
+
+class ScheduleAnswer(ApiAnswer, kw_only=True, frozen=True):
+    since_at: Time
+    reported_by: str
+    entries: Annotated[Sequence[ScheduleEntryAnswer], Meta(description="empty: nothing is scheduled")]
+
+
+class HostAnswer(ApiAnswer, kw_only=True, frozen=True):
+    name: str
+    pool: Annotated[str, Meta(description="empty: no pool")]
+    created_at: Time
+    last_seen_at: Annotated[
+        Time | None, Meta(description="last use of its token, to 10 minutes; imported results do not count")
+    ]
+    agent_version: str
+    agent_installation: Annotated[
+        str, Meta(description="checkout, container, deb, rpm, wheel or zipapp; empty: not reported")
+    ]
+    is_agent_outdated: Annotated[bool, Meta(description="older than the version that this server ships")]
+    dropped_count: Annotated[int, Meta(description="results that the full spool of its agent dropped")]
+    dropped_at: Annotated[
+        Time | None, Meta(description="when it dropped the last one, by the clock of the host")
+    ]
+    retired_at: Time | None
+    run_count: int
+    new_series_today: Annotated[int, Meta(description="series that its results added since midnight UTC")]
+    new_series_per_day: Annotated[int, Meta(description="how many its results may add in a day")]
+    last_run_id: int | None
+    last_run_at: Time | None
+    last_run_profile: str | None
+    last_run_error: int | None
+    kernel: Annotated[str | None, Meta(description="of the last run")]
+    labels: Annotated[Mapping[str, str], Meta(description="of the last run")]
+    incidents: Annotated[
+        Sequence[int],
+        Meta(description="open regressions of its series, or of those of its pool, newest first"),
+    ]
+    severity: Annotated[Severity | None, Meta(description="the highest of these incidents")]
+    worst_change_relative: Annotated[
+        float | None, Meta(description="largest change of these incidents, after / before - 1")
+    ]
+    worst_change_metric: str | None
+    worst_change_at: Time | None
+    worst_change_series_id: int | None
+    worst_change_incident_id: int | None
+    relative_level: Annotated[
+        float | None,
+        Meta(
+            description="geometric mean over its series of current level / level 90 days ago; above 1 is better"
+        ),
+    ]
+    expected_at: Time | None
+    silent_since: Time | None
+    schedule: Annotated[ScheduleAnswer | None, Meta(description="null: not reported")]
+    url: str
+    page: str
+
+
+class OwnHostAnswer(ApiAnswer, kw_only=True, frozen=True):
+    name: str
+    pool: str
+    server_time: Time
+
+
+@with_columns(HostAnswer)
+class HostRowAnswer(ChosenColumns, kw_only=True, frozen=True):
+    """A host in a list."""
+
+
+class HostPage(AnswerPage, kw_only=True, frozen=True):
+    hosts: Sequence[HostRowAnswer]
+
+
+HOST_COLUMNS: Final = list_columns(HostRowAnswer)
+
+
+def _describe_hosts(kind: type[Kind], hosts: Sequence[HostRow]) -> list[Kind]:
+    histories = read_host_histories(hosts)
+    return [_describe_host(kind, host, histories.get(host.scope, ())) for host in hosts]
+
+
+def _describe_host(kind: type[Kind], host: HostRow, history: Sequence[float | None]) -> Kind:
+    last, schedule = host.last_run, host.schedule
+    worst = host.mark.largest if host.mark else None
+    return build(
+        kind,
+        host,
+        last_run_id=last.id if last else None,
+        last_run_at=last.started_at if last else None,
+        last_run_profile=last.profile if last else None,
+        last_run_error=last.error if last else None,
+        incidents=host.mark.incident_ids if host.mark else (),
+        severity=host.mark.severity if host.mark else None,
+        worst_change_relative=worst.relative if worst else None,
+        worst_change_metric=worst.metric if worst else None,
+        worst_change_at=worst.started_at if worst else None,
+        worst_change_series_id=worst.series_id if worst else None,
+        worst_change_incident_id=worst.incident_id if worst else None,
+        relative_level=history[-1] if history else None,
+        expected_at=schedule.expected_at if schedule else None,
+        silent_since=schedule.silent_since if schedule else None,
+        schedule=describe_schedule(schedule) if schedule else None,
+        is_agent_outdated=is_outdated(host.agent_version, read_agent_version()),
+        new_series_per_day=settings.HOST_NEW_SERIES_PER_DAY,
+        url=f"{PREFIX}/hosts/{host.name}",
+        page=f"/hosts/{host.name}/",
+    )
+
+
+def describe_schedule(schedule: HostSchedule) -> ScheduleAnswer:
+    """Return the answer for the schedule of a host."""
+    return build(ScheduleAnswer, schedule, entries=list(map(describe_schedule_entry, schedule.entries)))
+
+
+def describe_schedule_entry(entry: ScheduledProfile) -> ScheduleEntryAnswer:
+    """Return the answer for a scheduled profile."""
+    return build(
+        ScheduleEntryAnswer,
+        entry,
+        last_run_at=entry.last_at,
+        silent_since=entry.silent_at if entry.is_silent else None,
+    )
+
+
+class HostParameters(FilterParameters, SpanParameters, PageParameters):
+    """Which hosts, with a run in the range: host and pool terms are compared with the host, all others must match one
+    of its series.
+    """
+
+    columns = HOST_COLUMNS
+    text = text_parameter(200, help_text="part of the name or the pool")
+    is_retired = flag_parameter()
+    is_agent_outdated = flag_parameter()
+    is_schedule_different = flag_parameter(
+        help_text="true: hosts whose schedule differs from the one that the server wants"
+    )
+    sort = ChoiceParameter(choices=("name", "-name"), required=False, default="name")
+
+
+class Hosts(ApiView):
+    """All hosts."""
+
+    permission_classes = [MayRead]
+
+    @extend_schema(
+        operation_id="list_hosts",
+        parameters=[HostParameters],
+        responses=in_formats(HostPage, "the rows only"),
+    )
+    def get(self, request: Request) -> HttpResponseBase:
+        """List hosts by name."""
+        wanted = read_parameters(request, HostParameters)
+        page = take_page_request(wanted)
+        is_descending = wanted.pop("sort") == "-name"
+        chosen = HostFilter(**wanted, shipped_version=read_agent_version())
+        return answer_list(
+            request,
+            HostPage,
+            HostRowAnswer,
+            page=page,
+            read=lambda after, limit: page_hosts(
+                chosen, after=after, limit=limit, is_descending=is_descending
+            ),
+            describe=lambda hosts: _describe_hosts(HostRowAnswer, hosts),
+            name="hosts",
+            context={"filter": write_filter(wanted["match"])},
+        )
+
+
+class OwnHost(ApiView):
+    """The host of the request's token."""
+
+    permission_classes = [MayIngest]
+
+    @extend_schema(operation_id="read_own_host", responses=OwnHostAnswer)
+    def get(self, request: Request) -> HttpResponse:
+        """Return the host of the token and the server's time, for `agent check`."""
+        refuse_parameters(request)
+        host = require_api_token(request).host
+        if host is None:
+            raise NotAuthenticated
+        return answer_json(request, build(OwnHostAnswer, host, server_time=timezone.now()))
+
+
+_POOL_MAXIMUM: Final = 100
+
+
+class HostChanges(serializers.Serializer[Any]):
+    """What to change; members that are left out stay."""
+
+    pool = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        max_length=_POOL_MAXIMUM,
+        help_text="empty: none. All results of the host move to the series of the pool",
+    )
+    is_retired = serializers.BooleanField(
+        required=False, help_text="true: its history is kept, its tokens are rejected; false: reactivate it"
+    )
+
+
+class OneHost(ApiView):
+    """One host."""
+
+    permission_classes = [MayReadOrAdminister]
+
+    @extend_schema(operation_id="read_host", responses=HostAnswer)
+    def get(self, request: Request, name: str) -> HttpResponse:
+        """Read one host."""
+        refuse_parameters(request)
+        host = read_host(name.lower())
+        if host is None:
+            raise no_host(name)
+        return answer_json(request, _describe_hosts(HostAnswer, [host])[0])
+
+    @extend_schema(operation_id="change_host", request=HostChanges, responses=HostAnswer)
+    def patch(self, request: Request, name: str) -> HttpResponse:
+        """Set the pool of a host, retire it, or reactivate it with its tokens."""
+        refuse_parameters(request)
+        wanted, own = read_body(request, HostChanges), name.lower()
+        actor = read_actor(request)
+        with transaction.atomic():
+            if read_host(own) is None:
+                raise no_host(name)
+            if "pool" in wanted:
+                set_pool(own, wanted["pool"], **actor)
+            if "is_retired" in wanted:
+                (retire_host if wanted["is_retired"] else restore_host)(own, **actor)
+        wake_up()
+        host = read_host(own)
+        if host is None:
+            raise no_host(name)
+        return answer_json(request, _describe_hosts(HostAnswer, [host])[0])
+
+
+class SeriesJoinAnswer(ApiAnswer, kw_only=True, frozen=True):
+    series: int
+    other_series: Annotated[int, Meta(description="of the new scope, which it joins")]
+    title: str
+    metric: Annotated[str, Meta(description="empty: no level of the same metric")]
+    median: Annotated[float | None, Meta(description="of the current level, in the base unit")]
+    other_median: float | None
+    relative: Annotated[float | None, Meta(description="median / other_median − 1")]
+    is_apart: Annotated[bool, Meta(description="by the smallest change of the metric or more")]
+    incidents: Annotated[Sequence[int], Meta(description="open ones of the series, newest first")]
+    other_incidents: Sequence[int]
+
+
+class PoolMoveAnswer(ApiAnswer, kw_only=True, frozen=True):
+    from_scope: Annotated[str, Meta(description="pool:NAME or host:NAME")]
+    to_scope: str
+    series: Annotated[int, Meta(description="with results of the host")]
+    joined: Annotated[int, Meta(description="of these, joined with results that the new scope has already")]
+    shared: Annotated[int, Meta(description="of these, divided: results of other hosts stay")]
+    measurements: int
+    incidents: Annotated[Sequence[int], Meta(description="unresolved, they follow; newest first")]
+    joins: Annotated[
+        Sequence[SeriesJoinAnswer], Meta(description="series that join, the largest difference first")
+    ]
+
+
+class PoolMoveParameters(Parameters):
+    """The pool to preview."""
+
+    pool = text_parameter(_POOL_MAXIMUM, allow_blank=True, default="", help_text="empty, the default: none")
+
+
+class HostPoolMove(ApiView):
+    """What a move to another pool would change."""
+
+    permission_classes = [MayRead]
+
+    @extend_schema(
+        operation_id="preview_pool_move", parameters=[PoolMoveParameters], responses=PoolMoveAnswer
+    )
+    def get(self, request: Request, name: str) -> HttpResponse:
+        """Return what `PATCH /hosts/{name}` with this pool would move; changes nothing."""
+        wanted = read_parameters(request, PoolMoveParameters)
+        host = Host.objects.filter(name=name.lower()).first()
+        if host is None:
+            raise no_host(name)
+        move = preview_pool(host, wanted["pool"])
+        ids = [incident_id for incident_id, _ in move.incidents]
+        joins = [build(SeriesJoinAnswer, each) for each in list_joins(move.joined_pairs)]
+        return answer_json(request, build(PoolMoveAnswer, move, incidents=ids, joins=joins))

@@ -1,0 +1,321 @@
+"""The table of hosts: its columns, its order and its groups, as the address names them."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from django.http import QueryDict
+from django.urls import reverse
+
+from benchapp.catalog.grammar import Filter, write_filter
+from benchapp.framework.pages.filter_forms import keep_query
+from benchapp.framework.pages.series_marks import ShownMark, show_scope_mark
+from benchapp.framework.pages.sparkline import make_step_line
+from benchapp.framework.pages.value_texts import (
+    format_age,
+    format_count,
+    format_integer,
+    format_signed_percent,
+)
+from benchapp.incidents.pages.tables import SEVERITIES
+from benchapp.incidents.read.series_marks import SEVERITY_ORDER, ScopeMark, measure_size
+from benchapp.models import Severity
+from benchapp.storage.agent_archive import read_agent_version
+from benchapp.storage.read.agent_versions import is_outdated
+from benchapp.storage.read.hosts import HostRow
+
+# 100 hosts are 60 KB of HTML; 500 would be 270 KB and take four times as long to render.
+HOSTS_ON_A_PAGE: Final = 100
+_LABEL: Final = "label:"
+_DIGITS: Final = re.compile(r"(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class HostColumn:
+    """A column that the table can be ordered by. unit: second line of its header; css: its classes."""
+
+    name: str
+    label: str
+    unit: str = ""
+    css: str = ""
+    is_descending_first: bool = False
+
+
+COLUMNS: Final = {
+    column.name: column
+    for column in (
+        HostColumn("name", "Host"),
+        HostColumn("pool", "Pool", css="minor"),
+        HostColumn("incidents", "Open regressions", is_descending_first=True),
+        HostColumn("worst", "Worst change", is_descending_first=True),
+        HostColumn("history", "History", unit="90 days, relative level"),
+        HostColumn("kernel", "Kernel"),
+        HostColumn("agent", "Agent", css="minor"),
+        HostColumn("last_run", "Last run", is_descending_first=True),
+        HostColumn("runs", "Runs", css="number", is_descending_first=True),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HostOrder:
+    """How the address orders the table. group: "", "pool", "kernel" or "label:KEY"; page: from 1."""
+
+    sort: str
+    is_descending: bool
+    group: str
+    page: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostColumnHead:
+    """A column header. direction: of aria-sort, "" if the table is not ordered by it; url: orders the table by it."""
+
+    column: HostColumn
+    direction: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostLine:
+    """A host as the table shows it.
+
+    incidents_url: of the only incident, or of a list of them. worst_url: of the series. line: path of the history;
+    change: its end against its start. is_outdated: its agent is older than the one that this server ships.
+    """
+
+    host: HostRow
+    url: str
+    severity: str
+    incidents_text: str
+    incidents_url: str
+    worst: ShownMark | None
+    worst_url: str
+    line: str
+    change: str
+    is_outdated: bool
+    run_url: str
+    age: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostGroup:
+    """Hosts with the same value. name: "" without groups; summary: number of hosts, open regressions, silence."""
+
+    name: str
+    summary: str
+    lines: tuple[HostLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HostPager:
+    """Links to the pages before and after; "" if there is none. text: "Hosts 501–1 000 of 1 200"."""
+
+    text: str
+    previous_url: str
+    next_url: str
+
+
+def read_order(query: QueryDict, errors: list[str]) -> HostOrder:
+    """Read the order of the address; values that are not valid are ignored and named in errors."""
+    sort = query.get("sort") or "name"
+    if sort.removeprefix("-") not in COLUMNS:
+        errors.append(
+            f"Sort: {sort[:40]!r} is not a column. Valid values: {', '.join(COLUMNS)}; -name descends."
+        )
+        sort = "name"
+    group = query.get("group", "")
+    if group not in ("", "pool", "kernel") and not group.startswith(_LABEL):
+        errors.append(f"Group: {group[:40]!r} is not valid. Valid values: pool, kernel, label:NAME.")
+        group = ""
+    page = query.get("page", "1")
+    if not re.fullmatch(r"[1-9][0-9]{0,4}", page):
+        errors.append(f"Page: {page[:20]!r} is not a page number.")
+        page = "1"
+    return HostOrder(sort.removeprefix("-"), sort.startswith("-"), group, int(page))
+
+
+def make_heads(query: QueryDict, order: HostOrder) -> list[HostColumnHead]:
+    """Return the column headers with the links that order the table by them; twice reverses it."""
+    return [_make_head(query, column, order) for column in COLUMNS.values()]
+
+
+def list_group_choices(hosts: Iterable[HostRow], chosen: str) -> list[tuple[str, str, bool]]:
+    """Return (value, label, is chosen) of what these hosts can be grouped by."""
+    labels = sorted({key for host in hosts for key in host.labels})
+    if chosen.startswith(_LABEL) and chosen.removeprefix(_LABEL) not in labels:
+        labels.append(chosen.removeprefix(_LABEL))
+    choices = [("", "None"), ("pool", "Pool"), ("kernel", "Kernel")]
+    choices += [(f"{_LABEL}{key}", f"Label {key}") for key in labels]
+    return [(value, label, value == chosen) for value, label in choices]
+
+
+def sort_hosts(
+    hosts: Sequence[HostRow], order: HostOrder, histories: Mapping[str, Sequence[float | None]]
+) -> list[HostRow]:
+    """Order hosts by group, then by the column; equal ones by name. Unknown values come last either way."""
+    keys: dict[str, Callable[[HostRow], Any]] = {
+        **_KEYS,
+        "history": lambda host: _read_end(histories.get(host.scope, ())),
+    }
+    known = [host for host in hosts if keys[order.sort](host) is not None]
+    unknown = [host for host in hosts if keys[order.sort](host) is None]
+    # Two stable sorts: equal ones stay in the order of names when the column descends.
+    known.sort(key=lambda host: _split_digits(host.name))
+    unknown.sort(key=lambda host: _split_digits(host.name))
+    known.sort(key=keys[order.sort], reverse=order.is_descending)
+    if not order.group:
+        return [*known, *unknown]
+    return sorted([*known, *unknown], key=lambda host: _order_group(_read_group(host, order.group)))
+
+
+def make_groups(
+    hosts: Sequence[HostRow], order: HostOrder, histories: Mapping[str, Sequence[float | None]]
+) -> list[HostGroup]:
+    """Return the hosts of a page in their groups, in one group without a name if the table has none."""
+    groups: dict[str, list[HostRow]] = {}
+    for host in hosts:
+        groups.setdefault(_read_group(host, order.group) if order.group else "", []).append(host)
+    paths = _Paths(*(reverse(name) for name in ("hosts", "runs", "series_list", "incidents")))
+    return [
+        HostGroup(
+            _name_group(value, order.group) if order.group else "",
+            summarize_hosts(rows),
+            tuple(_make_line(host, histories.get(host.scope, ()), paths) for host in rows),
+        )
+        for value, rows in groups.items()
+    ]
+
+
+def make_pager(query: QueryDict, order: HostOrder, *, count: int) -> HostPager | None:
+    """Return the links of a page; None if all hosts are on one."""
+    if count <= HOSTS_ON_A_PAGE and order.page == 1:
+        return None
+    first = (order.page - 1) * HOSTS_ON_A_PAGE
+    last = min(first + HOSTS_ON_A_PAGE, count)
+    shown = f"Hosts {format_integer(first + 1)}–{format_integer(last)} of {format_integer(count)}"
+    return HostPager(
+        text=shown if first < count else f"No hosts on page {order.page}",
+        previous_url=keep_query(query, page=str(order.page - 1)) if order.page > 1 else "",
+        next_url=keep_query(query, page=str(order.page + 1)) if last < count else "",
+    )
+
+
+def summarize_hosts(hosts: Sequence[HostRow]) -> str:
+    """Return "8 hosts, 2 with open regressions, 1 silent, 3 with an outdated agent"; the sample is not counted."""
+    has_sample = any(host.is_sample for host in hosts)
+    hosts = [host for host in hosts if not host.is_sample]
+    if has_sample and not hosts:
+        return "Sample data"
+    affected = sum(host.mark is not None for host in hosts)
+    silent = sum(host.silent_since is not None for host in hosts)
+    parts = [format_count(len(hosts), "host")]
+    if affected:
+        parts.append(f"{affected} with open regressions")
+    if silent:
+        parts.append(f"{silent} silent")
+    outdated = sum(is_outdated(host.agent_version, read_agent_version()) for host in hosts)
+    if outdated:
+        parts.append(f"{outdated} with an outdated agent")
+    return ", ".join(parts) + (", and sample data" if has_sample else "")
+
+
+def _make_head(query: QueryDict, column: HostColumn, order: HostOrder) -> HostColumnHead:
+    is_sorted = column.name == order.sort
+    is_descending = not order.is_descending if is_sorted else column.is_descending_first
+    direction = ("descending" if order.is_descending else "ascending") if is_sorted else ""
+    sort = f"-{column.name}" if is_descending else column.name
+    return HostColumnHead(column, direction, keep_query(query, sort=sort, page=None))
+
+
+@dataclass(frozen=True, slots=True)
+class _Paths:
+    """Addresses of lists, below which their members are: `reverse` for each link takes half of the time of a page."""
+
+    hosts: str
+    runs: str
+    series: str
+    incidents: str
+
+
+def _make_line(host: HostRow, history: Sequence[float | None], paths: _Paths) -> HostLine:
+    mark, end, run = host.mark, _read_end(history), host.last_run
+    return HostLine(
+        host=host,
+        url=f"{paths.hosts}{host.name}/",
+        severity=mark.severity if mark else "",
+        incidents_text=_describe_incidents(mark) if mark else "",
+        incidents_url=_link_incidents(host.scope, mark, paths) if mark else "",
+        worst=show_scope_mark(mark),
+        worst_url=f"{paths.series}{mark.largest.series_id}/" if mark else "",
+        line=make_step_line(history),
+        change="" if end is None else format_signed_percent(end - 1),
+        is_outdated=is_outdated(host.agent_version, read_agent_version()),
+        run_url=f"{paths.runs}{run.id}/" if run else "",
+        age=format_age(run.started_at) if run else "",
+    )
+
+
+def _describe_incidents(mark: ScopeMark) -> str:
+    """Return "High", or "2, High" of several incidents."""
+    severity, count = SEVERITIES[mark.severity], len(mark.incident_ids)
+    return severity if count == 1 else f"{count}, {severity}"
+
+
+def _link_incidents(scope: str, mark: ScopeMark, paths: _Paths) -> str:
+    if len(mark.incident_ids) == 1:
+        return f"{paths.incidents}{mark.incident_ids[0]}/"
+    asked = write_filter(Filter().with_value(*scope.split(":", 1)))
+    return f"{paths.incidents}?{urlencode({'q': asked})}"
+
+
+def _read_group(host: HostRow, group: str) -> str:
+    """Return the value that a host is grouped by; "" if it has none."""
+    if group == "pool":
+        return host.pool
+    if group == "kernel":
+        return host.kernel or ""
+    return str(host.labels.get(group.removeprefix(_LABEL), ""))
+
+
+def _name_group(value: str, group: str) -> str:
+    name = group.removeprefix(_LABEL)
+    if value:
+        return f"{name} {value}"
+    return f"no {name}" if group == "pool" else f"{name} unknown"
+
+
+def _order_group(value: str) -> tuple[Any, ...]:
+    return (not value, _split_digits(value))
+
+
+def _read_end(history: Sequence[float | None]) -> float | None:
+    """Return the last known value of a history."""
+    return next((value for value in reversed(history) if value is not None), None)
+
+
+def _split_digits(text: str) -> list[tuple[int, int, str]]:
+    """Return a sort key that orders numbers in text by their value: db-9 before db-10, 5.15 before 6.1."""
+    return [
+        (0, int(part), "") if part.isdecimal() else (1, 0, part.casefold())
+        for part in _DIGITS.split(text)
+        if part
+    ]
+
+
+_KEYS: Final[dict[str, Callable[[HostRow], Any]]] = {
+    "name": lambda host: _split_digits(host.name),
+    "pool": lambda host: _split_digits(host.pool) or None,
+    "incidents": lambda host: host.mark and _rank_incidents(host.mark.severity, host.mark.incident_ids),
+    "worst": lambda host: host.mark and measure_size(host.mark.largest),
+    "kernel": lambda host: _split_digits(host.kernel) if host.kernel else None,
+    "agent": lambda host: _split_digits(host.agent_version) or None,
+    "last_run": lambda host: host.last_run and host.last_run.started_at,
+    "runs": lambda host: host.run_count,
+}
+
+
+def _rank_incidents(severity: Severity, incident_ids: Sequence[int]) -> tuple[int, int]:
+    return (-SEVERITY_ORDER.index(severity), len(incident_ids))

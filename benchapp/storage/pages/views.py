@@ -1,0 +1,315 @@
+"""Hosts with last seen, schedule and runs; for admins also pool, retirement and tokens."""
+
+from typing import Final
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.contrib import messages
+from django.forms import Form
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.http import parse_etags
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from benchapp.accounts.pages.forms import HostNameForm, LabelForm, PoolForm
+from benchapp.accounts.pages.one_time_secret import keep_for_next_page, take_from_last_page
+from benchapp.accounts.read.tokens import read_tokens
+from benchapp.accounts.write.tokens import issue_enrollment_token
+from benchapp.catalog.grammar import Filter, write_filter
+from benchapp.charts.texts.level_range import describe_level_range
+from benchapp.framework.pages.access import may_read, needs_role, read_person
+from benchapp.framework.pages.command_lines import list_agent_commands, list_update_commands
+from benchapp.framework.pages.filter_bar import explain_empty, make_filter_bar, refuse_address, settle_filter
+from benchapp.framework.pages.filter_forms import HostFilterForm, is_filtering, list_errors, read_form
+from benchapp.framework.pages.page_context import make_base_url
+from benchapp.framework.pages.selection import KINDS
+from benchapp.framework.pages.time_range import (
+    DAY_PRESETS,
+    describe_bounds,
+    make_time_range,
+    read_time_range,
+)
+from benchapp.framework.pages.value_texts import format_count
+from benchapp.framework.queue import wake_up
+from benchapp.framework.times import format_day
+from benchapp.incidents.pages.maintenance.views import list_maintenance
+from benchapp.incidents.pages.tables import make_incident_lines
+from benchapp.incidents.read.incidents import list_incidents_by_id
+from benchapp.models import Host, PlannedEventState, Role
+from benchapp.requests.pages.panel import make_request_panel
+from benchapp.requests.pages.schedules.tables import make_status_lines
+from benchapp.requests.read.run_requests import RequestFilter, read_request_policy
+from benchapp.requests.read.wanted_schedules import list_scheduled_hosts, read_statuses
+from benchapp.series.pages.runs.tables import make_run_lines
+from benchapp.series.read.relative_levels import HISTORY_DAYS
+from benchapp.series.read.runs.runs import RunFilter, list_runs
+from benchapp.storage.actions.pools import preview_pool
+from benchapp.storage.actions.pools import set_pool as save_pool
+from benchapp.storage.agent_archive import read_agent_archive, read_agent_version
+from benchapp.storage.pages.hosts_table import (
+    HOSTS_ON_A_PAGE,
+    list_group_choices,
+    make_groups,
+    make_heads,
+    make_pager,
+    read_order,
+    sort_hosts,
+    summarize_hosts,
+)
+from benchapp.storage.pages.patterns_table import make_pattern_lines, summarize_host
+from benchapp.storage.pages.pool_texts import describe_joins
+from benchapp.storage.pages.schedule_texts import explain_no_schedule, list_lines
+from benchapp.storage.read.agent_versions import is_outdated
+from benchapp.storage.read.environment import list_host_environment_changes
+from benchapp.storage.read.hosts import (
+    HostFilter,
+    HostRow,
+    filter_hosts,
+    list_hosts,
+    read_host,
+    read_host_histories,
+)
+from benchapp.storage.read.patterns import read_host_patterns
+from benchapp.storage.read.pool_joins import list_joins
+from benchapp.storage.write.hosts import EnrollmentRefused, issue_host_token, restore_host, retire_host
+
+RUNS_OF_A_HOST: Final = 10
+
+
+@never_cache
+@require_safe
+@may_read
+def hosts(request: HttpRequest) -> HttpResponse:
+    """List hosts with their state, in the order and the groups of the address; admins can add one."""
+    form = read_form(HostFilterForm, request.GET)
+    bar = make_filter_bar(request, keep=("sort",), fields="hosts/_hosts_fields.html", has_time_range=True)
+    errors = list_errors(form)
+    order = read_order(request.GET, errors)
+    if (answer := settle_filter(request, bar, errors)) is not None:
+        return answer
+    found = list_hosts(form.make_filter(bar.filter))
+    histories = read_host_histories(found) if order.sort == "history" else {}
+    start = (order.page - 1) * HOSTS_ON_A_PAGE
+    page = sort_hosts(found, order, histories)[start : start + HOSTS_ON_A_PAGE]
+    context = {
+        "title": summarize_hosts(found),
+        "groups": make_groups(page, order, histories or read_host_histories(page)),
+        "heads": make_heads(request.GET, order),
+        "group_choices": list_group_choices(found, order.group),
+        "pager": make_pager(request.GET, order, count=len(found)),
+        "list_form": form,
+        "selection_kind": KINDS["host"],
+        "bar": bar,
+        "range": describe_bounds(form.cleaned_data["from_at"], form.cleaned_data["to_at"]),
+        "is_filtering": bool(bar.text) or is_filtering(form),
+        "excluded": () if found else explain_empty(bar, _has_hosts),
+        "agent_version": read_agent_version(),
+        "agent_digest": read_agent_archive().digest,
+        "agent_lines": list_agent_commands(make_base_url(request)),
+        "one_time_secret": take_from_last_page(request),
+    }
+    return render(request, "hosts/hosts.html", context)
+
+
+def _has_hosts(filter: Filter) -> bool:
+    return filter_hosts(HostFilter(match=filter)).exists()
+
+
+@never_cache
+@require_safe
+@may_read
+def host(request: HttpRequest, name: str) -> HttpResponse:
+    """Show the state of a host: levels next to its peers, incidents, environment changes, last runs."""
+    row = _find_host(name)
+    maintenance = list_maintenance(row.id)
+    errors: list[str] = []
+    asked = read_time_range(request.GET, errors)
+    days = asked.read_days(usual=HISTORY_DAYS, errors=errors)
+    if errors:
+        return refuse_address(request, errors)
+    span = asked.levels
+    columns, runs = make_run_lines(
+        list_runs(
+            RunFilter(Filter().with_value("host", name), from_at=asked.from_at, to_at=asked.to_at),
+            limit=RUNS_OF_A_HOST,
+        ).items
+    )
+    patterns = read_host_patterns(row, span=span, days=days)
+    changes = list_host_environment_changes(row, span=span)
+    lines = make_pattern_lines(row, patterns, days, range=asked)
+    series_query = urlencode(
+        {"q": write_filter(Filter().with_value(*row.scope.split(":", 1))), **asked.bounds}
+    )
+    context = {
+        "host": row,
+        "is_agent_outdated": is_outdated(row.agent_version, read_agent_version()),
+        "shipped_version": read_agent_version(),
+        "new_series_per_day": settings.HOST_NEW_SERIES_PER_DAY,
+        "update_lines": list_update_commands(make_base_url(request), row.agent_installation),
+        "sentences": summarize_host(row, patterns, is_past=span.to_at is not None),
+        "range": make_time_range(request.GET, presets=DAY_PRESETS),
+        "range_text": describe_level_range(span),
+        "range_query": asked.query,
+        "is_past": span.to_at is not None,
+        "incidents": make_incident_lines(list_incidents_by_id(row.mark.incident_ids if row.mark else ())),
+        "lines": lines,
+        "has_charts": any(line.chart for line in lines),
+        "days": days,
+        "first_day": format_day(days.first_at),
+        "last_day": format_day(days.last_at),
+        "image_url": f"/api/v1/charts/host.png?{urlencode({'host': row.name, **asked.bounds})}",
+        "series_query": series_query,
+        "changes": {"lines": [{"change": change} for change in changes]},
+        "columns": columns,
+        "runs": runs,
+        "panel": make_request_panel(
+            request,
+            RequestFilter(host_name=name),
+            find_runs=lambda: [row.last_run.id] if row.last_run else [],
+        ),
+        "here": request.get_full_path(),
+        "no_schedule_reason": explain_no_schedule(row),
+        "maintenance": maintenance,
+        "is_in_maintenance": any(window.state == PlannedEventState.ACTIVE for window in maintenance),
+    }
+    return render(request, "hosts/host.html", context, status=400 if errors else 200)
+
+
+@never_cache
+@require_safe
+@may_read
+def host_settings(request: HttpRequest, name: str) -> HttpResponse:
+    """Show schedule and labels of a host; for admins also pool, retirement and tokens."""
+    row = _find_host(name)
+    scheduled = list_scheduled_hosts(host_name=name, limit=1)
+    status = read_statuses(scheduled, now=timezone.now())[row.id]
+    context = {
+        "host": row,
+        "adoption": status.adoption,
+        "is_schedule_current": status.is_current,
+        "compared_lines": make_status_lines(scheduled, {row.id: status}),
+        "labels": sorted(row.labels.items()),
+        "schedule_lines": list_lines(row),
+        "no_schedule_reason": explain_no_schedule(row),
+        "policy": read_request_policy(row.name),
+        "tokens": read_tokens(row.id),
+        "now": timezone.now(),
+        "one_time_secret": take_from_last_page(request),
+        # Of a move that can be undone.
+        "former_pool": request.GET.get("former_pool"),
+    }
+    return render(request, "hosts/host_settings.html", context)
+
+
+@require_POST
+@needs_role(Role.ADMIN)
+def add_host(request: HttpRequest) -> HttpResponse:
+    """Create a host and its token; the next page shows the token once."""
+    form = HostNameForm(request.POST)
+    if not form.is_valid():
+        return _refuse(request, form)
+    try:
+        name = form.cleaned_data["name"]
+        secret = issue_host_token(name, label=form.cleaned_data["label"], created_by=read_person(request))
+    except EnrollmentRefused as refusal:
+        messages.error(request, f"Not added: {refusal}", extra_tags="bad")
+        return redirect("hosts")
+    keep_for_next_page(request, f"Token of {name.lower()}", secret)
+    return redirect("host_settings", name=name.lower())
+
+
+@require_POST
+@needs_role(Role.ADMIN)
+def make_host_token(request: HttpRequest, name: str) -> HttpResponse:
+    """Create another token for a host, so that a token can be replaced without interruption."""
+    get_object_or_404(Host, name=name)
+    form = LabelForm(request.POST)
+    if not form.is_valid():
+        return _refuse(request, form)
+    secret = issue_host_token(name, label=form.cleaned_data["label"], created_by=read_person(request))
+    keep_for_next_page(request, f"Token of {name}", secret)
+    return redirect("host_settings", name=name)
+
+
+@require_POST
+@needs_role(Role.ADMIN)
+def make_enrollment_token(request: HttpRequest) -> HttpResponse:
+    """Create an enrollment token that is valid for 24 hours."""
+    _, secret = issue_enrollment_token(created_by=read_person(request))
+    command = "\n".join(list_agent_commands(make_base_url(request), secret))
+    keep_for_next_page(
+        request, "Enrollment token, valid for 24 hours, any number of hosts", secret, command=command
+    )
+    return redirect("hosts")
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@needs_role(Role.ADMIN)
+def set_pool(request: HttpRequest, name: str) -> HttpResponse:
+    """Show what moves with a host to another pool, or out of it; POST moves it."""
+    host = get_object_or_404(Host, name=name)
+    form = PoolForm(request.POST if request.method == "POST" else request.GET)
+    if not form.is_valid():
+        return _refuse(request, form)
+    pool = form.cleaned_data["pool"]
+    if request.method != "POST":
+        move = preview_pool(host, pool)
+        context = {"host": host, "pool": pool, "move": move, **describe_joins(list_joins(move.joined_pairs))}
+        return render(request, "hosts/pool.html", context)
+    moved = save_pool(name, pool, by=read_person(request))
+    wake_up()
+    count = format_count(moved.series if moved else 0, "series")
+    place = f"to pool {pool}" if pool else "out of its pool"
+    messages.success(request, f"{name} moved {place}, with {count}.", extra_tags="good")
+    return redirect(f"{reverse('host_settings', args=[name])}?{urlencode({'former_pool': host.pool})}")
+
+
+@require_POST
+@needs_role(Role.ADMIN)
+def set_retired(request: HttpRequest, name: str) -> HttpResponse:
+    """Retire or reactivate a host."""
+    get_object_or_404(Host, name=name)
+    if request.POST.get("retired") == "yes":
+        retire_host(name, by=read_person(request))
+        text = f"{name} retired. Its history is kept; its tokens are rejected."
+    else:
+        restore_host(name, by=read_person(request))
+        text = f"{name} reactivated with its previous tokens."
+    messages.success(request, text, extra_tags="good")
+    return redirect("host_settings", name=name)
+
+
+@require_safe
+def agent_archive(request: HttpRequest) -> HttpResponse:
+    """Send the agent as one executable file; public, as a new host has no token yet."""
+    archive = read_agent_archive()
+    etag = f'"{archive.digest}"'
+    headers = {"ETag": etag, "Cache-Control": "public, no-cache", "X-Content-SHA256": archive.digest}
+    if etag in parse_etags(request.headers.get("If-None-Match", "")):
+        return HttpResponse(status=304, headers=headers)
+    headers["Content-Disposition"] = 'attachment; filename="bench-agent.pyz"'
+    return HttpResponse(archive.content, content_type="application/zip", headers=headers)
+
+
+@never_cache
+@require_safe
+def agent_release(request: HttpRequest) -> HttpResponse:
+    """Tell agents that update themselves, as earlier ones do, that there is nothing newer: they go on without."""
+    return JsonResponse(
+        {"version": "0.0", "sha256": "0" * 64, "size_bytes": 0, "signature": None, "is_offered": False}
+    )
+
+
+def _find_host(name: str) -> HostRow:
+    row = read_host(name)
+    if row is None:
+        raise Http404(f"Host {name} does not exist. Hosts appear here after enrollment.")
+    return row
+
+
+def _refuse(request: HttpRequest, form: Form) -> HttpResponse:
+    messages.error(request, " ".join(list_errors(form)), extra_tags="bad")
+    return redirect("hosts")

@@ -1,0 +1,272 @@
+"""Hosts with their state: open incidents, last run, environment, schedule."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from psycopg import sql
+
+from benchapp.catalog.grammar import Filter
+from benchapp.framework.read.binary_columns import fetch_rows
+from benchapp.framework.read.pagination import BadCursor, Page, match_times
+from benchapp.incidents.read.series_marks import ScopeMark, read_scope_marks
+from benchapp.models import SAMPLE_HOST, Host, Run
+from benchapp.models.host_filtering import match_hosts
+from benchapp.requests.read.schedules import HostSchedule, list_known, read_schedules
+from benchapp.requests.read.wanted_schedules import find_different_hosts
+from benchapp.series.read.relative_levels import read_relative_levels
+from benchapp.storage.read.agent_versions import is_outdated
+
+_CURSOR_MARK: Final = "after-"
+# Per host or pool, most recently measured first: a sweep has 320 series.
+HISTORY_SERIES_MAXIMUM: Final = 400
+
+
+@dataclass(frozen=True, slots=True)
+class HostFilter:
+    """Which hosts to list; None: no restriction.
+
+    match: as in `match_hosts`; text: part of the name or pool; is_agent_outdated: older than shipped_version.
+    is_schedule_different: does not run what the server wants. from_at inclusive, to_at exclusive: a run began then.
+    """
+
+    match: Filter = field(default_factory=Filter)
+    text: str | None = None
+    is_retired: bool | None = None
+    is_agent_outdated: bool | None = None
+    is_schedule_different: bool | None = None
+    shipped_version: str = ""
+    from_at: datetime | None = None
+    to_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """The newest run of a host, with its labels and kernel; kernel: None if unknown."""
+
+    id: int
+    profile: str
+    started_at: datetime
+    error: int
+    labels: Mapping[str, str]
+    kernel: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class HostRow:
+    """One host.
+
+    last_seen_at: the server's clock; dropped_count, dropped_at: results that the full spool of its agent dropped, and
+    when the last one by the host's clock; run_count: all its runs; new_series_today: how many series its results added
+    since midnight UTC, of HOST_NEW_SERIES_PER_DAY. schedule: None if not reported. mark: the open
+    regressions of its series, which are those of its pool if it has one.
+    """
+
+    id: int
+    name: str
+    pool: str
+    created_at: datetime
+    last_seen_at: datetime | None
+    agent_version: str
+    agent_installation: str
+    dropped_count: int
+    dropped_at: datetime | None
+    retired_at: datetime | None
+    run_count: int
+    new_series_today: int
+    last_run: LastRun | None
+    schedule: HostSchedule | None
+    mark: ScopeMark | None
+
+    @property
+    def scope(self) -> str:
+        """Return the scope of its series: pool:NAME or host:NAME."""
+        return _name_scope(self.name, self.pool)
+
+    @property
+    def is_sample(self) -> bool:
+        """Return whether it is the host of the sample data, which counts of hosts leave out."""
+        return self.name == SAMPLE_HOST
+
+    @property
+    def silent_since(self) -> datetime | None:
+        """Return since when it is silent, None if it is not or has no schedule."""
+        return self.schedule.silent_since if self.schedule else None
+
+    @property
+    def kernel(self) -> str | None:
+        """Return the kernel of its newest run."""
+        return self.last_run.kernel if self.last_run else None
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Return the labels of its newest run."""
+        return self.last_run.labels if self.last_run else {}
+
+
+def list_hosts(filters: HostFilter) -> list[HostRow]:
+    """Return all hosts of a filter by name; four queries, and one if its terms are not only names of hosts and pools.
+
+    The cost depends on the number of hosts, not of runs. 500 hosts: about 25 ms.
+    """
+    return _make_rows(list(filter_hosts(filters).values(*_READ)))
+
+
+def list_least_recently_seen(*, without: str, limit: int, ids: list[int] | None = None) -> list[HostRow]:
+    """Return the active hosts seen least recently, at most `limit`, by name; queries as for list_hosts.
+
+    without: the name of a host to leave out. ids: only these; None for all.
+    """
+    rows = fetch_rows(
+        f"SELECT {', '.join(_READ)} FROM benchapp_host"  # noqa: S608
+        " WHERE retired_at IS NULL AND name <> %s AND (%s::bigint[] IS NULL OR id = ANY(%s))"
+        " ORDER BY last_seen_at NULLS LAST LIMIT %s",
+        [without, ids, ids, limit],
+    )
+    hosts = _make_rows([dict(zip(_READ, row, strict=True)) for row in rows])
+    return sorted(hosts, key=lambda host: host.name)
+
+
+def page_hosts(
+    filters: HostFilter, *, after: str | None = None, limit: int = 100, is_descending: bool = False
+) -> Page[HostRow]:
+    """Return a page of the hosts of `list_hosts`, by name; the same queries. Raises BadCursor."""
+    hosts = filter_hosts(filters).order_by("-name" if is_descending else "name")
+    if after is not None:
+        hosts = hosts.filter(**{"name__lt" if is_descending else "name__gt": _decode(after)})
+    rows = _make_rows(list(hosts.values(*_READ)[: limit + 1]))
+    has_more = len(rows) > limit
+    return Page(tuple(rows[:limit]), _encode(rows[limit - 1].name) if has_more else None)
+
+
+def read_host(name: str) -> HostRow | None:
+    """Return one host or None; queries as for list_hosts."""
+    return next(iter(_make_rows(list(Host.objects.filter(name=name).values(*_READ)))), None)
+
+
+def read_host_histories(hosts: Iterable[HostRow]) -> dict[str, tuple[float | None, ...]]:
+    """Return the history of each scope of these hosts, relative to its own levels 90 days ago.
+
+    Of the series of a scope, at most 400: as of `read_relative_levels`, with its queries. Scopes without levels have no
+    history.
+    """
+    scopes = sorted({host.scope for host in hosts})
+    if not scopes:
+        return {}
+    histories = read_relative_levels(_NEWEST_SERIES, {"scopes": scopes, "most": HISTORY_SERIES_MAXIMUM})
+    return {scopes[place]: history for place, history in histories.items()}
+
+
+# From the index series_by_scope.
+_NEWEST_SERIES: Final = sql.SQL(
+    "SELECT newest.id, (wanted.number - 1)::integer, newest.last_at FROM unnest(%(scopes)s::text[])"
+    " WITH ORDINALITY AS wanted(scope, number) CROSS JOIN LATERAL (SELECT id, last_at FROM benchapp_series"
+    "  WHERE scope = wanted.scope AND last_at IS NOT NULL ORDER BY last_at DESC, id DESC LIMIT %(most)s) AS newest"
+)
+_COLUMNS: Final = (
+    *(
+        "id",
+        "name",
+        "pool",
+        "created_at",
+        "last_seen_at",
+        "agent_version",
+        "agent_installation",
+        "retired_at",
+    ),
+    *("dropped_count", "dropped_at", "run_count"),
+)
+_READ: Final = (
+    *_COLUMNS,
+    "new_series_on",
+    "new_series_count",
+    "schedule",
+    "schedule_since_at",
+    "schedule_reported_by",
+)
+
+
+def _name_scope(name: str, pool: str) -> str:
+    return f"pool:{pool}" if pool else f"host:{name}"
+
+
+def filter_hosts(filters: HostFilter) -> QuerySet[Host]:
+    """Return the hosts of a filter, by name; two queries with terms or words, one with is_agent_outdated, two with
+    is_schedule_different.
+    """
+    hosts = Host.objects.order_by("name")
+    if filters.is_retired is not None:
+        hosts = hosts.filter(retired_at__isnull=not filters.is_retired)
+    if filters.is_agent_outdated is not None:
+        versions = Host.objects.order_by().values_list("agent_version", flat=True).distinct()
+        older = [version for version in versions if is_outdated(version, filters.shipped_version)]
+        hosts = (hosts.filter if filters.is_agent_outdated else hosts.exclude)(agent_version__in=older)
+    if filters.is_schedule_different is not None:
+        different = find_different_hosts()
+        hosts = (hosts.filter if filters.is_schedule_different else hosts.exclude)(pk__in=different)
+    if in_range := match_times("started_at", filters.from_at, filters.to_at):
+        hosts = hosts.filter(Exists(Run.objects.filter(in_range, host=OuterRef("pk"))))
+    if filters.text:
+        text = filters.text.replace("\x00", "").strip()
+        hosts = hosts.filter(Q(name__icontains=text) | Q(pool__icontains=text))
+    if filters.match.terms or filters.match.words:
+        hosts = hosts.filter(pk__in=_match_words(filters.match, list(hosts.only("name", "pool"))))
+    return hosts
+
+
+def _match_words(match: Filter, hosts: Sequence[Host]) -> set[int]:
+    """Return the hosts that match; words also match the name and the pool of a host without series."""
+    found = match_hosts(match, hosts)
+    words = [word.casefold() for word in match.words]
+    if words:
+        named = [
+            host for host in hosts if all(word in f"{host.name} {host.pool}".casefold() for word in words)
+        ]
+        found |= match_hosts(Filter(match.terms), named)
+    return found
+
+
+def _make_rows(found: Sequence[dict[str, Any]]) -> list[HostRow]:
+    today = datetime.now(UTC).date()
+    schedules = read_schedules(list_known(found))
+    last_runs = _read_last_runs([row["id"] for row in found])
+    marks = read_scope_marks(sorted({_name_scope(row["name"], row["pool"]) for row in found}))
+    return [
+        HostRow(
+            **{column: row[column] for column in _COLUMNS},
+            new_series_today=row["new_series_count"] if row["new_series_on"] == today else 0,
+            last_run=last_runs.get(row["id"]),
+            schedule=schedules.get(row["id"]),
+            mark=marks.get(_name_scope(row["name"], row["pool"])),
+        )
+        for row in found
+    ]
+
+
+def _read_last_runs(ids: Sequence[int]) -> dict[int, LastRun]:
+    """Return the newest run of each host that has one: one entry of the index run_by_host each."""
+    rows = fetch_rows(
+        "SELECT wanted.id, last.id, last.profile, last.started_at, last.error, last.labels,"
+        " environment.kernel FROM unnest(%s::bigint[]) AS wanted(id) CROSS JOIN LATERAL ("
+        " SELECT id, profile, started_at, error, labels, environment_id FROM benchapp_run"
+        " WHERE host_id = wanted.id ORDER BY started_at DESC, id DESC LIMIT 1) AS last"
+        " JOIN benchapp_environment environment ON environment.id = last.environment_id",
+        [list(ids)],
+    )
+    return {
+        host_id: LastRun(run_id, profile, started_at, error, labels, kernel or None)
+        for host_id, run_id, profile, started_at, error, labels, kernel in rows
+    }
+
+
+def _encode(name: str) -> str:
+    # Names are unique and safe in a URL (ensured by enrollment), so that the last one is the cursor.
+    return _CURSOR_MARK + name
+
+
+def _decode(cursor: str) -> str:
+    if not cursor.startswith(_CURSOR_MARK) or "\x00" in cursor:
+        raise BadCursor(f"{cursor[:80]!r} is no cursor of this list: take `next` from its answer")
+    return cursor.removeprefix(_CURSOR_MARK)

@@ -1,1 +1,0 @@
-"""URLs, overview, help."""
