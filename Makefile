@@ -78,10 +78,11 @@ format: $(DEV) ## sort imports and format the Python code with ruff
 	@$(PYTHON) -m ruff check --fix-only --quiet .
 	@$(PYTHON) -m ruff format .
 
-lint: $(DEV) ## ruff, mypy
+lint: $(DEV) ## ruff, mypy, who imports whom
 	@$(PYTHON) -m ruff check .
 	@$(PYTHON) -m ruff format --check .
 	@$(PYTHON) -m mypy
+	@.venv/bin/lint-imports --no-logo --no-cache
 
 ci: ## run what CI runs: lint, type checks, JavaScript tests, tests
 	@.ci/run

@@ -1,1 +1,0 @@
-"""What pages, answers and images of a chart share: texts, images."""

@@ -48,7 +48,7 @@ from benchapp.requests.api.run_requests import (
     ParameterValueField,
     check_parameter_names,
 )
-from benchapp.requests.read.schedules import ScheduledProfile
+from benchapp.requests.read.schedules import HostSchedule, ScheduledProfile
 from benchapp.requests.read.wanted_schedules import (
     ComparedSchedule,
     LineState,
@@ -58,14 +58,46 @@ from benchapp.requests.read.wanted_schedules import (
 )
 from benchapp.requests.write.wanted_schedules import AdoptionReport, note_adoption
 from benchapp.storage.agent_archive import read_agent_version
-from benchapp.storage.api.hosts import (
-    ScheduleAnswer,
-    ScheduleEntryAnswer,
-    describe_schedule,
-    describe_schedule_entry,
-)
 from benchapp.storage.read.hosts import HostFilter, HostRow, page_hosts, read_host
 from benchapp.storage.write.hosts import ScheduleEntry, note_schedule
+
+
+class ScheduleEntryAnswer(ApiAnswer, kw_only=True, frozen=True):
+    profile: str
+    every_s: int
+    splay_s: Annotated[int, Meta(description="maximum random delay of a run")]
+    directory: str
+    at_minute: Annotated[
+        int | None, Meta(description="after midnight, local time of the host; null: not reported")
+    ]
+    parameters: Annotated[
+        Mapping[str, int | str] | None, Meta(description="in base units; null: not reported")
+    ]
+    is_from_server: Annotated[bool, Meta(description="adopted from the server")]
+    last_run_at: Time | None
+    expected_at: Time | None
+    silent_since: Time | None
+
+
+class ScheduleAnswer(ApiAnswer, kw_only=True, frozen=True):
+    since_at: Time
+    reported_by: str
+    entries: Annotated[Sequence[ScheduleEntryAnswer], Meta(description="empty: nothing is scheduled")]
+
+
+def describe_schedule(schedule: HostSchedule) -> ScheduleAnswer:
+    """Return the answer for the schedule of a host."""
+    return build(ScheduleAnswer, schedule, entries=list(map(describe_schedule_entry, schedule.entries)))
+
+
+def describe_schedule_entry(entry: ScheduledProfile) -> ScheduleEntryAnswer:
+    """Return the answer for a scheduled profile."""
+    return build(
+        ScheduleEntryAnswer,
+        entry,
+        last_run_at=entry.last_at,
+        silent_since=entry.silent_at if entry.is_silent else None,
+    )
 
 
 class HostWantedAnswer(ApiAnswer, kw_only=True, frozen=True):

@@ -51,36 +51,13 @@ from benchapp.framework.api.shapes import PREFIX
 from benchapp.framework.api.view import ApiView, read_body
 from benchapp.framework.queue import wake_up
 from benchapp.models import Host, Severity
-from benchapp.requests.read.schedules import HostSchedule, ScheduledProfile
+from benchapp.requests.api.host_schedules import ScheduleAnswer, describe_schedule
 from benchapp.storage.actions.pools import preview_pool, set_pool
 from benchapp.storage.agent_archive import read_agent_version
 from benchapp.storage.read.agent_versions import is_outdated
 from benchapp.storage.read.hosts import HostFilter, HostRow, page_hosts, read_host, read_host_histories
 from benchapp.storage.read.pool_joins import list_joins
 from benchapp.storage.write.hosts import restore_host, retire_host
-
-
-class ScheduleEntryAnswer(ApiAnswer, kw_only=True, frozen=True):
-    profile: str
-    every_s: int
-    splay_s: Annotated[int, Meta(description="maximum random delay of a run")]
-    directory: str
-    at_minute: Annotated[
-        int | None, Meta(description="after midnight, local time of the host; null: not reported")
-    ]
-    parameters: Annotated[
-        Mapping[str, int | str] | None, Meta(description="in base units; null: not reported")
-    ]
-    is_from_server: Annotated[bool, Meta(description="adopted from the server")]
-    last_run_at: Time | None
-    expected_at: Time | None
-    silent_since: Time | None
-
-
-class ScheduleAnswer(ApiAnswer, kw_only=True, frozen=True):
-    since_at: Time
-    reported_by: str
-    entries: Annotated[Sequence[ScheduleEntryAnswer], Meta(description="empty: nothing is scheduled")]
 
 
 class HostAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -182,21 +159,6 @@ def _describe_host(kind: type[Kind], host: HostRow, history: Sequence[float | No
         new_series_per_day=settings.HOST_NEW_SERIES_PER_DAY,
         url=f"{PREFIX}/hosts/{host.name}",
         page=f"/hosts/{host.name}/",
-    )
-
-
-def describe_schedule(schedule: HostSchedule) -> ScheduleAnswer:
-    """Return the answer for the schedule of a host."""
-    return build(ScheduleAnswer, schedule, entries=list(map(describe_schedule_entry, schedule.entries)))
-
-
-def describe_schedule_entry(entry: ScheduledProfile) -> ScheduleEntryAnswer:
-    """Return the answer for a scheduled profile."""
-    return build(
-        ScheduleEntryAnswer,
-        entry,
-        last_run_at=entry.last_at,
-        silent_since=entry.silent_at if entry.is_silent else None,
     )
 
 
