@@ -54,7 +54,7 @@ test-fast: $(DEV) $(VENDOR) ## run the tests that start no process: no servers, 
 	@$(PYTHON) -m pytest --fast --numprocesses $(PYTEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
 
 api-fuzz: $(DEV) $(VENDOR) ## send 5 000 generated requests to every operation, with each kind of token; FUZZ_CASES=N
-	@FUZZ_CASES=$(or $(FUZZ_CASES),5000) $(PYTHON) -m pytest --quiet tests/api/fuzz.py
+	@FUZZ_CASES=$(or $(FUZZ_CASES),5000) $(PYTHON) -m pytest --quiet tests/fuzz.py
 
 fio-matrix: $(DEV) ## compare all formats of real runs of fio, 81 configurations; FIO=PATH
 	@tools/apt-install fio:fio

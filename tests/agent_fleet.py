@@ -15,9 +15,9 @@ from benchapp.accounts.write.tokens import issue_token
 from benchapp.intake.normalize.batch import normalize_batch
 from benchapp.models import Host, Scope, State, Submission
 from tests.agent.storage.trees import raid0, write_tree
-from tests.api.ingest.test_posts import post
 from tests.envelopes import read_fio
 from tests.factories import NOON
+from tests.intake.api.test_posts import post
 
 # Options of a job as fio prints them, which is as the job files of the agent write them.
 Job = Mapping[str, str]

@@ -16,9 +16,9 @@ from benchapp.accounts.write.tokens import issue_token
 from benchapp.intake.api import posts
 from benchapp.intake.api.limits import Limits
 from benchapp.models import Host, Notice, Scope
-from tests.api.ingest.test_posts import post
 from tests.envelopes import pack_envelope, read_fio
 from tests.factories import NOON
+from tests.intake.api.test_posts import post
 
 
 @contextmanager

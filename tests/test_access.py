@@ -33,7 +33,7 @@ from tests.factories import (
     make_user,
     make_wanted_schedule,
 )
-from tests.notices import make_subscription
+from tests.received_notices import make_subscription
 from tests.shared_rows import shared_rows
 from tests.visitors import SharedClient, sign_in
 

@@ -23,7 +23,7 @@ BLOCKS = re.findall(r"```(\w*)\n(.*?)```", CHECKED, re.DOTALL)
 SPANS = re.findall(r"`([^`]+)`", re.sub(r"```.*?```", "", CHECKED, flags=re.DOTALL))
 # Words that are none of the API: of fio, of JSON, a value of `facet`, a reserved name of a host, a time.
 OTHER_WORDS = {"log_unix_epoch", "null", "none", "me", "now"}
-# Further columns of CSV, which has no schema; tests/api/framework/test_csv_exports.py reads them.
+# Further columns of CSV, which has no schema; tests/framework/api/test_csv_exports.py reads them.
 OTHER_WORDS |= {
     *("level_unit", "x_dimension", "color_dimension", "facet_dimension", "condition_name", "condition_unit"),
     *("range", "bucket", "from_ns", "to_ns", "operations"),
@@ -75,7 +75,7 @@ def hide_names(path: str) -> str:
 
 
 def test_operations_that_are_named_are_in_the_document(document):
-    """That every operation is on the pages of the reference: tests/web/docs/test_api_reference.py."""
+    """That every operation is on the pages of the reference: tests/overview/pages/docs/test_api_reference.py."""
     described = {
         (method.upper(), hide_names(path))
         for path, operations in document["paths"].items()

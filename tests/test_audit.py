@@ -36,7 +36,6 @@ from benchapp.models import (
 )
 from benchapp.reports.write.studies import version_of
 from tests.access_table import WEB
-from tests.api.framework.test_openapi import EXAMPLES_OF_ANSWERS, OF_A_HOST, REQUEST_OF_HOST
 from tests.factories import (
     make_change,
     make_detection_policy,
@@ -56,7 +55,8 @@ from tests.factories import (
     make_user,
     make_wanted_schedule,
 )
-from tests.notices import make_subscription
+from tests.framework.api.test_openapi import EXAMPLES_OF_ANSWERS, OF_A_HOST, REQUEST_OF_HOST
+from tests.received_notices import make_subscription
 
 PASSWORD = "correct horse battery"
 LINK_SECRET = "s" * 43

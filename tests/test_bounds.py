@@ -43,9 +43,9 @@ from tests.hostile import (
     make_report,
     submit,
 )
+from tests.pages import Page
 from tests.test_access import make_parts
 from tests.visitors import sign_in
-from tests.web.pages import Page
 
 pytestmark = pytest.mark.django_db
 

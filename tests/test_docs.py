@@ -236,7 +236,7 @@ def test_codes_of_rejections_that_are_named_exist() -> None:
 
 
 def test_page_of_error_codes_lists_problems_rejections_and_missing_values() -> None:
-    """The meaning of every problem: tests/api/framework/test_problems.py."""
+    """The meaning of every problem: tests/framework/api/test_problems.py."""
     page = read_page("errors")
     assert page is not None
     sections = {"answers", "rejections", "missing"}

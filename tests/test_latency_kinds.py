@@ -20,8 +20,8 @@ from benchapp.judge import judge_due
 from benchapp.models import Change, ChangeState, Host, Incident, Kind, Level, Run, Scope, Series
 from tests.envelopes import make_envelope
 from tests.factories import make_host, make_token
+from tests.pages import Page
 from tests.visitors import sign_in
-from tests.web.pages import Page
 
 pytestmark = pytest.mark.django_db
 

@@ -33,7 +33,7 @@ from benchapp.models import Notice, PlannedEventLogEntry, Series, State, Study, 
 from benchapp.operation.embedded.postgres import find_installation
 from tests.envelopes import pack_envelope
 from tests.factories import NOON, make_incident
-from tests.notices import make_event, make_subscription
+from tests.received_notices import make_event, make_subscription
 
 ROOT = Path(__file__).parent.parent
 MIGRATIONS = ROOT / "benchapp" / "migrations"

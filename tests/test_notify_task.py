@@ -11,7 +11,7 @@ from benchapp.framework.env import EmailServer
 from benchapp.models import Subscription
 from tests.factories import make_host
 from tests.mail_server import serve_mail
-from tests.notices import make_subscription
+from tests.received_notices import make_subscription
 
 pytestmark = pytest.mark.django_db
 

@@ -14,9 +14,9 @@ from benchapp.framework.queue import BrokerState, check_broker
 from benchapp.framework.readiness import DiskSpace, Readiness
 from benchapp.models import Heartbeat, Pulse, Role
 from tests.factories import make_run
+from tests.pages import Page
 from tests.stack import RUNTIME, Server
 from tests.visitors import sign_in
-from tests.web.pages import Page
 
 
 def make_readiness(**changes: object) -> Readiness:

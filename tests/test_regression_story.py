@@ -19,10 +19,10 @@ from benchapp.accounts.write.tokens import issue_token
 from benchapp.framework.env import EmailServer
 from benchapp.models import Host, Incident, Run, Scope
 from benchmarks.histories import make_generator, make_history
-from tests.api.ingest.test_posts import post
 from tests.factories import NOON
+from tests.intake.api.test_posts import post
 from tests.mail_server import MailServer, serve_mail
-from tests.notices import make_subscription
+from tests.received_notices import make_subscription
 from tests.stories import at_time, make_body, silence_queue
 
 pytestmark = pytest.mark.django_db

@@ -26,12 +26,12 @@ from benchapp.intake.posts.submissions import (
 )
 from benchapp.models import Host, Kind, Role, Run, Scope, Series, State, Submission, Target, Workload
 from benchapp.operation.archive import export as export_module
-from tests.api.ingest.test_posts import post
-from tests.archive.instances import export, import_archive, start_other_instance
 from tests.envelopes import make_envelope, read_fio
 from tests.factories import make_host, make_submission
+from tests.intake.api.test_posts import post
+from tests.intake.pages.test_upload_files import post as upload
+from tests.operation.archive.instances import export, import_archive, start_other_instance
 from tests.visitors import sign_in
-from tests.web.uploads.test_upload_files import post as upload
 
 SECRET = "SE/CRET+1=2"
 

@@ -9,9 +9,9 @@ from benchapp import tasks
 from benchapp.intake.normalize.batch import Batch
 from benchapp.judge import has_judging_due
 from benchapp.models import Incident, Level, Series
+from tests.detection.write.judging import make_cells, make_level
 from tests.factories import make_dry_run, make_host, make_series
-from tests.pipeline.detection.judging import make_cells, make_level
-from tests.pipeline.normalize.test_batch import submit
+from tests.intake.normalize.test_batch import submit
 
 pytestmark = pytest.mark.django_db
 

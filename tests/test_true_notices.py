@@ -12,7 +12,7 @@ import pytest
 from benchapp.models import Change, ChangeState, Incident, IncidentEvent, IncidentState, Notice
 from benchapp.notices.write.incident_message import CLOSING_KINDS
 from tests.factories import NOON
-from tests.notices import make_subscription
+from tests.received_notices import make_subscription
 from tests.stories import silence_queue, tell_story
 
 pytestmark = pytest.mark.django_db

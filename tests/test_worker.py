@@ -12,7 +12,7 @@ from benchapp.celery import app
 from benchapp.management.commands import drain
 from benchapp.models import Heartbeat, Pulse
 from benchapp.tasks import Substitute
-from tests.pipeline.normalize.test_batch import submit
+from tests.intake.normalize.test_batch import submit
 from tests.stack import Server
 
 

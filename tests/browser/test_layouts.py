@@ -10,14 +10,14 @@ from benchapp.models import Host, Measurement, Price, Run, Series, Submission
 from tests.browser.watch import Watched
 from tests.browser.world import World
 from tests.factories import make_price
-from tests.layouts import plant_layouts
+from tests.planted_layouts import plant_layouts
 
 Visit = Callable[..., Watched]
 
 
 @pytest.fixture(scope="module")
 def planted(world: World, django_db_blocker: Any) -> Iterator[None]:
-    """Add the layouts of tests/layouts.py; the world has the prices of gp3 and of the instance."""
+    """Add the layouts of tests/planted_layouts.py; the world has the prices of gp3 and of the instance."""
     with django_db_blocker.unblock():
         plant_layouts(started_at=timezone.now(), has_prices=False)
         io2 = make_price(volume_type="io2", per_gib_month=0.125, per_iops_month=0.065)

@@ -174,7 +174,7 @@ def test_task_takes_the_documented_clicks(task: str, visit: Callable[..., Watche
 def test_every_documented_task_is_tested() -> None:
     documented = read_documented_clicks()
 
-    # tests/web/uploads/test_uploads.py opens the page that an answer names.
+    # tests/intake/pages/test_uploads.py opens the page that an answer names.
     assert documented.keys() == TASKS.keys() | {"Open the result of a file sent with curl"}
     assert documented["Find the hosts that are slower after an upgrade"] <= 2
     assert documented["Chart throughput over stripe width by volume type"] <= 3

@@ -64,7 +64,7 @@ from tests.factories import (
     make_token,
     make_workload,
 )
-from tests.notices import make_subscription
+from tests.received_notices import make_subscription
 
 PASSWORD = "correct horse battery"
 HOSTILE = "<img src=x onerror=document.title='owned'>"

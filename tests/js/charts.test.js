@@ -127,7 +127,7 @@ test("the label of a line is above it, and below it at the upper edge", () => {
 });
 
 test("labels are where images have them", () => {
-  // The same places as in tests/charts/test_images.py.
+  // The same places as in tests/charts/images/test_images.py.
   const findPlaces = (heights) => placeLabels(heights.map((y) => ({ y })), tall).map(({ labelY, isApart }) => [labelY, isApart]);
 
   assert.deepEqual(findPlaces([100, 103, 106]), [[78.5, true], [91.5, true], [114.5, false]]);

@@ -1,1 +1,0 @@
-"""Archives: what is exported, what an import adds, and what it refuses."""

@@ -1,0 +1,70 @@
+"""Lists whose entries are created, canceled and restored: which columns can be written, and which are shown."""
+
+import pytest
+from django.test import Client
+
+from benchapp.framework.api.answers import list_columns
+from benchapp.incidents.api.maintenance import ListedPlannedEventAnswer, PlannedEventInput
+from benchapp.incidents.pages.maintenance.forms import PlannedEventForm
+from benchapp.models import DetectionPolicy, PlannedEvent
+from benchapp.policies.api.detection_policies import (
+    DetectionPolicyInput,
+    ListedDetectionPolicyAnswer,
+    ThresholdInput,
+)
+from benchapp.policies.pages.forms import DetectionPolicyForm
+from tests.operation.configuration.tables import CONFIGURED
+
+LISTS = {
+    "detection-policies": (DetectionPolicy, DetectionPolicyInput, DetectionPolicyForm, set()),
+    "planned-events": (PlannedEvent, PlannedEventInput, PlannedEventForm, {"dry_run"}),
+}
+# Columns that a creator gives. Whoever adds one decides here that anybody who may create an entry may write it.
+WRITABLE = {
+    "detection-policies": {"metric", "smallest_change", "filter", "label", "reason"},
+    "planned-events": {
+        *("kind", "filter", "metric", "is_regression", "incident"),
+        *("from_at", "to_at", "reason"),
+    },
+}
+
+
+@pytest.mark.parametrize("path", LISTS)
+def test_only_named_columns_can_be_written(path: str) -> None:
+    model, given, form, more = LISTS[path]
+
+    assert set(model.given) == WRITABLE[path]
+    assert {name for name, field in given().fields.items() if not field.read_only} == WRITABLE[path] | more
+    assert set(form._meta.fields) < WRITABLE[path]
+
+
+def test_dry_run_has_the_threshold_of_a_policy_alone() -> None:
+    assert set(ThresholdInput().fields) == {"metric", "smallest_change", "filter", "label"}
+
+
+@pytest.mark.parametrize("path", LISTS)
+@pytest.mark.django_db
+def test_other_columns_are_refused_as_unknown(path: str, admin: Client) -> None:
+    columns = {field.name for field in LISTS[path][0]._meta.local_fields} - WRITABLE[path]
+
+    answers = [
+        admin.post(f"/api/v1/{path}", {name: None}, content_type="application/json").json()
+        for name in columns
+    ]
+
+    assert {"uid", "created_by", "canceled_at"} < columns
+    assert {answer["code"] for answer in answers} == {"member-unknown"}
+
+
+def test_every_column_but_the_identity_in_archives_is_shown() -> None:
+    shown = {
+        "detection_policies": ListedDetectionPolicyAnswer,
+        "planned_events": ListedPlannedEventAnswer,
+    }
+
+    hidden = {
+        name: {field.name for field in CONFIGURED[name]._meta.local_fields} - set(list_columns(kind))
+        for name, kind in shown.items()
+    }
+
+    assert hidden == {"detection_policies": {"uid"}, "planned_events": {"uid"}}

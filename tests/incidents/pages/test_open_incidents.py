@@ -1,0 +1,115 @@
+"""One definition of open: what recovered is in no count, mark and list of open regressions, and has its own list.
+
+A host with an open regression and one whose regression recovered 40 days ago are planted; the right answer is one each.
+"""
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from benchapp.catalog.grammar import Filter
+from benchapp.incidents.read.benchmark_health import read_benchmark_health
+from benchapp.incidents.read.incidents import count_new
+from benchapp.incidents.read.series_marks import (
+    count_open_regressions,
+    read_scope_marks,
+    read_series_marks,
+)
+from benchapp.judge import judge_series
+from benchapp.models import Incident, Series
+from benchapp.overview.read.search import search_incidents
+from benchapp.storage.read.totals import count_totals
+from tests.detection.write.judging import make_level
+from tests.factories import make_change, make_host, make_incident, make_series
+from tests.pages import Page
+
+pytestmark = pytest.mark.django_db
+DAY = timedelta(days=1)
+
+
+def plant(host: str) -> tuple[Series, Incident]:
+    """Plant a series with a regression of high severity."""
+    series = make_series(
+        make_level(1000.0, 30), host=make_host(host), start_at=timezone.now() - 30 * DAY, step=DAY
+    )
+    judge_series([series.pk])
+    change = make_change(series, after=750.0)
+    incident = make_incident(
+        changes=[change],
+        scope=series.scope,
+        severity="high",
+        title=f"lower on {host}",
+        opened_at=timezone.now() - 50 * DAY,
+    )
+    return series, incident
+
+
+@pytest.fixture
+def planted() -> tuple[Series, Series]:
+    """Return the series with the open regression, and the one whose incident recovered 40 days ago."""
+    (open_series, _), (back_series, back) = plant("db-1"), plant("db-2")
+    Incident.objects.filter(pk=back.pk).update(recovered_at=timezone.now() - 40 * DAY)
+    return open_series, back_series
+
+
+def test_marks_and_counts_have_the_open_one(planted: tuple[Series, Series]) -> None:
+    ids = [series.pk for series in planted]
+
+    marks = read_series_marks(ids, metric="iops")
+
+    assert [marks[series_id].state for series_id in ids] == ["open", "recovered"]
+    assert count_open_regressions(ids, metric="iops") == 1
+    assert set(read_scope_marks(["host:db-1", "host:db-2"])) == {"host:db-1"}
+    assert count_new() == 1
+    assert count_totals().open_incidents["high"] == 1
+    assert [hit.key for hit in search_incidents("lower", limit=9)] == [
+        str(marks[series_id].incident_id) for series_id in ids
+    ]
+    health = read_benchmark_health(Filter(), grouping="host", now=timezone.now())
+    assert {row.key: row.facts.unresolved_count for row in health.rows} == {"host:db-1": 1}
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [
+        ("/", "1 open incident"),
+        ("/hosts/", "1 with open regressions"),
+        ("/hosts/db-1/", "1 open regression"),
+        ("/hosts/db-2/", "No open regressions"),
+        ("/series/", "1 with an open regression"),
+        ("/incidents/", "1 open regression, 1 of high severity"),
+        ("/incidents/?tab=new", "1 new regression, 1 of high severity"),
+        ("/incidents/?tab=recovered", "1 recovered regression"),
+    ],
+)
+def test_pages_count_the_open_one(
+    path: str, sentence: str, planted: tuple[Series, Series], viewer: Client
+) -> None:
+    page = Page(viewer.get(path))
+
+    assert re.search(rf"\b{sentence}\b", page.words)
+    if path == "/":
+        assert "lower on db-2" not in page.words
+
+
+@pytest.mark.parametrize(
+    ("tab", "titles"),
+    [
+        ("open", ["lower on db-1"]),
+        ("new", ["lower on db-1"]),
+        ("acknowledged", []),
+        ("recovered", ["lower on db-2"]),
+        ("resolved", []),
+        ("all", ["lower on db-1", "lower on db-2"]),
+    ],
+)
+def test_lists_of_the_api_have_each_once(
+    tab: str, titles: list[str], planted: tuple[Series, Series], viewer: Client
+) -> None:
+    rows = viewer.get(f"/api/v1/incidents?tab={tab}").json()["incidents"]
+
+    assert sorted(row["title"] for row in rows) == titles
+    assert all(row["is_open"] is (row["title"] == "lower on db-1") for row in rows)

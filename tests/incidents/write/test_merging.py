@@ -1,0 +1,139 @@
+"""One event on many hosts is one incident."""
+
+from datetime import timedelta
+
+import pytest
+
+from benchapp.models import Incident, IncidentEvent, IncidentState
+from tests.detection.write.judging import judge_all, make_cells
+from tests.factories import NOON, make_host
+from tests.incidents.write.test_grouping import fallen, steady
+
+pytestmark = pytest.mark.django_db
+
+
+def test_three_hosts_with_the_same_kernel_are_one_incident() -> None:
+    kernels = ["6.1.0"] * 24 + ["6.12.0"] * 6
+    for number in range(3):
+        make_cells(make_host(f"db-{number}"), [fallen(number)], kernels=kernels)
+
+    judged = judge_all()
+
+    wide = Incident.objects.get(merged_into=None)
+    assert (wide.scope, wide.change_count) == ("", 3)
+    assert wide.title == "db-0 to db-2: IOPS −20 % in 3 of 3 series"
+    assert Incident.objects.filter(merged_into=wide, state=IncidentState.RESOLVED).count() == 2
+    assert [IncidentEvent.objects.get(pk=pk).kind for pk in judged.event_ids] == ["opened"]
+
+
+def test_three_hosts_that_run_every_36_hours_at_different_times_are_one_incident() -> None:
+    kernels = ["6.1.0"] * 24 + ["6.12.0"] * 6
+    every = timedelta(hours=36)
+    for number in range(3):
+        start_at = NOON - 30 * every + number * timedelta(hours=15)
+        make_cells(
+            make_host(f"db-{number}"), [fallen(number)], kernels=kernels, step=every, start_at=start_at
+        )
+
+    judge_all()
+
+    assert Incident.objects.get(merged_into=None).change_count == 3
+
+
+@pytest.mark.parametrize(
+    ("interval_h", "apart_h", "count"),
+    [(36, 36, 1), (36, 160, 3), (24, 12, 1), (6, 6, 1), (6, 30, 3), (1, 1, 1), (1, 5, 3)],
+)
+def test_hosts_with_the_same_factor_are_one_incident_within_intervals_of_their_series(
+    interval_h: float, apart_h: float, count: int
+) -> None:
+    layouts = [{"volume_type": "st1"}, {"volume_type": "io2"}]
+    every = timedelta(hours=interval_h)
+    for number in range(3):
+        start_at = NOON - 30 * every + number * timedelta(hours=apart_h)
+        values = [fallen(number), steady(1), fallen(number + 3), steady(3)]
+        make_cells(make_host(f"db-{number}"), values, targets=layouts, step=every, start_at=start_at)
+
+    judge_all()
+
+    assert Incident.objects.filter(merged_into=None).count() == count
+
+
+def test_volume_type_that_regressed_on_three_hosts_is_one_incident() -> None:
+    layouts = [{"volume_type": "st1"}, {"volume_type": "io2"}]
+    for number in range(3):
+        values = [fallen(number), steady(1), fallen(number + 3), steady(3)]
+        make_cells(make_host(f"db-{number}"), values, targets=layouts)
+
+    judge_all()
+
+    wide = Incident.objects.get(merged_into=None)
+    assert (wide.scope, wide.change_count, wide.suspects) == ("", 6, [])
+    assert wide.title == ("db-0 to db-2: IOPS −20 % in 6 of 12 series, volume type st1 only")
+    merged = IncidentEvent.objects.get(incident=wide, kind="merged")
+    assert merged.text == "2 incidents merged: same common factor"
+
+
+@pytest.mark.parametrize(("fell", "is_joined"), [(0, True), (1, False)])
+def test_single_series_of_another_host_joins_the_incident_with_its_common_factor(
+    fell: int, is_joined: bool
+) -> None:
+    layouts = [{"volume_type": "st1"}, {"volume_type": "io2"}]
+    for number in range(3):
+        values = [fallen(number), steady(1), fallen(number + 3), steady(3)]
+        make_cells(make_host(f"db-{number}"), values, targets=layouts)
+    values = [steady(0), steady(1), steady(2), steady(3)]
+    values[fell] = fallen(4)
+    make_cells(make_host("db-3"), values, targets=layouts)
+
+    judge_all()
+
+    wide = Incident.objects.get(scope="", merged_into=None)
+    assert wide.change_count == (7 if is_joined else 6)
+    assert Incident.objects.filter(merged_into=None).count() == (1 if is_joined else 2)
+
+
+@pytest.mark.parametrize(("fell", "count"), [(0, 1), (1, 3)])
+def test_single_series_counts_as_a_scope_besides_two_hosts_with_its_common_factor(
+    fell: int, count: int
+) -> None:
+    layouts = [{"volume_type": "st1"}, {"volume_type": "io2"}]
+    for number in range(2):
+        values = [fallen(number), steady(1), fallen(number + 3), steady(3)]
+        make_cells(make_host(f"db-{number}"), values, targets=layouts)
+    values = [steady(0), steady(1), steady(2), steady(3)]
+    values[fell] = fallen(4)
+    make_cells(make_host("db-2"), values, targets=layouts)
+
+    judge_all()
+
+    assert Incident.objects.filter(merged_into=None).count() == count
+
+
+@pytest.mark.parametrize(("fell", "is_joined"), [((0, 2, 4, 1), True), ((0, 2, 1, 3), False)])
+def test_host_joins_if_three_of_four_affected_series_have_the_common_factor(
+    fell: tuple[int, ...], is_joined: bool
+) -> None:
+    layouts = [{"volume_type": "st1"}, {"volume_type": "io2"}]
+    for number in range(3):
+        values = [fallen(number), steady(1), fallen(number + 3), steady(3)]
+        make_cells(make_host(f"db-{number}"), values, targets=layouts)
+    values = [fallen(place) if place in fell else steady(place) for place in range(10)]
+    make_cells(make_host("db-3"), values, targets=layouts)
+
+    judge_all()
+
+    wide = Incident.objects.get(scope="", merged_into=None)
+    assert wide.change_count == (10 if is_joined else 6)
+    assert Incident.objects.filter(merged_into=None).count() == (1 if is_joined else 2)
+
+
+def test_different_volume_types_on_three_hosts_stay_three_incidents() -> None:
+    for number, kind in enumerate(("st1", "io2", "gp3")):
+        layouts = [{"volume_type": kind}, {"volume_type": "standard"}]
+        values = [fallen(number), steady(1), fallen(number + 3), steady(3)]
+        make_cells(make_host(f"db-{number}"), values, targets=layouts)
+
+    judge_all()
+
+    assert Incident.objects.filter(merged_into=None).count() == 3

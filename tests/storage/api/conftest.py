@@ -1,0 +1,1 @@
+from tests.api_visitors import *  # noqa: F403
