@@ -24,7 +24,7 @@ SLOW_PATHS = (
     f"{BROWSER}/",
     "tests/agent/",
     "tests/chaos/",
-    "tests/embedded/",
+    "tests/operation/embedded/",
     "tests/test_ci_gate.py",
     "tests/test_packaging.py",
 )

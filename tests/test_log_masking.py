@@ -119,7 +119,7 @@ def test_logs_of_the_server_hold_no_secret(servers: Servers) -> None:
     assert (fault, request_id) == (500, "build-4711.shared")
     assert "Internal Server Error: /shared/***/charts/1" in lines
     assert "request_id='build-4711.shared'" in lines
-    assert "ProgrammingError" in lines and "studies/shared.py" in lines
+    assert "ProgrammingError" in lines and "reports/pages/shared.py" in lines
     assert "asked /setup/***/?" in lines
     assert "asked /api/v1/runs?token=***" in lines
     assert SECRET not in lines

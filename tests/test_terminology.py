@@ -76,11 +76,11 @@ def test_every_class_name_has_one_meaning() -> None:
     assert {name: modules for name, modules in places.items() if len(modules) > 1} == {}
 
 
-def test_every_public_function_name_has_one_meaning_in_its_layer() -> None:
+def test_every_public_function_name_has_one_meaning_in_its_package() -> None:
     places = defaultdict(list)
     for module, name, kind in list_definitions():
         if kind is ast.FunctionDef and not name.startswith("_"):
-            places[module.split("/")[1], name].append(module)
+            places[module.rpartition("/")[0], name].append(module)
 
     assert {name: modules for name, modules in places.items() if len(modules) > 1} == {}
 

@@ -1,7 +1,7 @@
 """Each server is killed, frozen, full or emptied: nothing is lost or stored twice, and no person is needed.
 
 The stack runs throughout: what one fault leaves behind, the next one meets. A test starts what was killed, as the
-supervisor of `make up` does (tests/embedded); tests/chaos/test_chaos.py has poison and kills under load.
+supervisor of `make up` does (tests/operation/embedded); tests/chaos/test_chaos.py has poison and kills under load.
 """
 
 import os

@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.hook_server import serve_hook
 from tests.recipes import Tree
 
-FOLDER = "benchapp/pipeline/notifications/channels/matrix"
+FOLDER = "benchapp/notices/channels/matrix"
 TRANSPORT = '''"""Messages as texts of Matrix."""
 
 from collections.abc import Sequence

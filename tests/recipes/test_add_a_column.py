@@ -25,11 +25,11 @@ TEXTS = {
     ),
     "templates/policies/detection_policy.html": ((FACT, "<div><dt>Status</dt>"),),
     "benchapp/models/planned_event.py": (('"ticket", ', '"reason")'), (FIELD, "    reason = models")),
-    "templates/maintenance/planned_events.html": (
+    "templates/incidents/maintenance/planned_events.html": (
         (HEAD, '<th scope="col">Type</th>'),
         (CELL, "<td>{{ row.get_kind_display|lower }}</td>"),
     ),
-    "templates/maintenance/planned_event.html": ((FACT, "<div><dt>State</dt>"),),
+    "templates/incidents/maintenance/planned_event.html": ((FACT, "<div><dt>State</dt>"),),
 }
 # In a transaction that is rolled back: the database of the tests does not keep the column.
 SCRIPT = """

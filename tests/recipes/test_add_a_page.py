@@ -18,7 +18,7 @@ from benchapp.framework.pages.access import may_read
 @may_read
 def volumes(request: HttpRequest) -> HttpResponse:
     """Show the volumes of all hosts."""
-    return render(request, "hosts/volumes.html", {"volumes": ["gp3 <500>"]})
+    return render(request, "storage/volumes.html", {"volumes": ["gp3 <500>"]})
 '''
 TEMPLATE = """{% extends "base.html" %}
 {% block title %}Volumes{% endblock %}
@@ -55,8 +55,8 @@ def test_page_is_a_view_a_template_a_row_and_a_link(tmp_path: Path) -> None:
     tree = Tree(tmp_path, recipe="Add a page", parts=("benchapp", "templates", "static", *tables))
     urls = "benchapp/overview/pages/urls.py"
 
-    tree.create("benchapp/web/hosts/volumes.py", VIEW)
-    tree.create("templates/hosts/volumes.html", TEMPLATE)
+    tree.create("benchapp/storage/pages/volumes.py", VIEW)
+    tree.create("templates/storage/volumes.html", TEMPLATE)
     tree.insert(
         urls,
         "from benchapp.storage.pages import volumes\n",

@@ -89,7 +89,7 @@ def audit_records(request: HttpRequest) -> HttpResponse:
         ],
         "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/audit", is_personal=True),
     }
-    return render(request, "audit/audit_records.html", context, status=400 if errors else 200)
+    return render(request, "framework/audit/audit_records.html", context, status=400 if errors else 200)
 
 
 def name_object(row: AuditRow) -> str:

@@ -183,13 +183,13 @@ def refuse_address(
         for value in values
         if name not in _OWN and value != ""
     )
-    fields = "site/_parameter_fields.html" if errors else ""
+    fields = "framework/_parameter_fields.html" if errors else ""
     kept = _link("", write_filter(bar.filter), []) if bar else ""
     shown = bar and replace(
         bar, hidden=() if errors else given, form=None, time_range=None, fields=fields, kept=kept
     )
     context = {"bar": shown, "errors": errors, "parameters": given, "path": request.path}
-    return render(request, "site/bad_address.html", context, status=400)
+    return render(request, "framework/bad_address.html", context, status=400)
 
 
 def explain_empty(bar: FilterBar, finds_any: FindsAny) -> tuple[Exclusion, ...]:

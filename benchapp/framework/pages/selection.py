@@ -1,7 +1,7 @@
 """Rows that a person selects in a list, to compare them or to show their history.
 
-A list has a check box per row, named `selected`, and one form (`site/_selection.html`) that sends the values to Compare
-or History, which redirect to the address of what is selected.
+A list has a check box per row, named `selected`, and one form (`framework/_selection.html`) that sends the values to
+Compare or History, which redirect to the address of what is selected.
 """
 
 from collections.abc import Callable, Sequence

@@ -51,7 +51,7 @@ def upload_files(request: HttpRequest) -> HttpResponse:
         "is_preview": is_preview,
         "limits": {"body": settings.BODY_LIMIT_BYTES, "unpacked": settings.UNPACKED_LIMIT_BYTES},
     }
-    return render(request, "uploads/upload_files.html", context, status=400 if form.errors else 200)
+    return render(request, "intake/upload_files.html", context, status=400 if form.errors else 200)
 
 
 def _take_files(form: UploadFilesForm, *, is_preview: bool) -> list[FileResult] | None:

@@ -83,7 +83,7 @@ def uploads(request: HttpRequest) -> HttpResponse:
         "outdated": _describe_outdated() if can(find_visitor(request), Role.ADMIN) else "",
         "steps": None if page.items else list_first_steps(make_base_url(request)),
     }
-    return render(request, "uploads/uploads.html", context, status=400 if errors else 200)
+    return render(request, "intake/uploads.html", context, status=400 if errors else 200)
 
 
 @never_cache
@@ -102,7 +102,7 @@ def upload(request: HttpRequest, submission_id: UUID) -> HttpResponse:
         "runs": runs,
         "other_run_ids": row.run_ids[RUNS_WITH_RESULTS:],
     }
-    return render(request, "uploads/upload.html", context)
+    return render(request, "intake/upload.html", context)
 
 
 @require_safe

@@ -23,11 +23,11 @@ def confirm_address(request: HttpRequest, token: str) -> HttpResponse:
     address = email_confirmation.find_address(token)
     choice = request.POST.get("choice", "") if request.method == "POST" else ""
     if address is None or (choice in _CHOICES and not _CHOICES[choice](token)):
-        return _forbid_indexing(render(request, "subscriptions/confirm_address_refused.html", status=410))
+        return _forbid_indexing(render(request, "notices/confirm_address_refused.html", status=410))
     if choice == "confirm":
         wake_notify()
     context = {"address": address.address, "username": address.owner.username, "choice": choice}
-    return _forbid_indexing(render(request, "subscriptions/confirm_address.html", context))
+    return _forbid_indexing(render(request, "notices/confirm_address.html", context))
 
 
 def _forbid_indexing(answer: HttpResponse) -> HttpResponse:

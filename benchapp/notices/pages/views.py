@@ -57,7 +57,7 @@ def subscriptions(request: HttpRequest) -> HttpResponse:
         "has_email": settings.EMAIL_SERVER is not None,
         "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/subscriptions", is_personal=True),
     }
-    return render(request, "subscriptions/subscriptions.html", context)
+    return render(request, "notices/subscriptions.html", context)
 
 
 @never_cache
@@ -82,7 +82,7 @@ def add_subscription(request: HttpRequest) -> HttpResponse:
         wake_notify()
         return redirect("subscription", subscription_id=made.pk)
     context = {"form": form, "has_email": has_email, "previews": previews}
-    return render(request, "subscriptions/add_subscription.html", context, status=400 if form.errors else 200)
+    return render(request, "notices/add_subscription.html", context, status=400 if form.errors else 200)
 
 
 @never_cache
@@ -103,7 +103,7 @@ def subscription(request: HttpRequest, subscription_id: int) -> HttpResponse:
         "layout_answer": read_layout_answer(subscription_id) if row.layout_question else None,
         "one_time_secret": take_from_last_page(request),
     }
-    return render(request, "subscriptions/subscription.html", context)
+    return render(request, "notices/subscription.html", context)
 
 
 @never_cache
@@ -127,9 +127,7 @@ def edit_subscription(request: HttpRequest, subscription_id: int) -> HttpRespons
         "channel_label": Channel(channel).label,
         "previews": previews,
     }
-    return render(
-        request, "subscriptions/edit_subscription.html", context, status=400 if form.errors else 200
-    )
+    return render(request, "notices/edit_subscription.html", context, status=400 if form.errors else 200)
 
 
 @require_POST

@@ -68,7 +68,7 @@ def add_study(request: HttpRequest) -> HttpResponse:
         "own": own,
         "error": error,
     }
-    return render(request, "studies/add_study.html", context, status=400 if error else 200)
+    return render(request, "reports/add_study.html", context, status=400 if error else 200)
 
 
 @never_cache
@@ -245,7 +245,7 @@ def _show_form(
         "panels": [_make_row(detail.id, typed, place, row) for place, row in enumerate(detail.panels)],
         "error": error,
     }
-    return render(request, "studies/edit_study.html", context, status=status)
+    return render(request, "reports/edit_study.html", context, status=status)
 
 
 def _make_row(study_id: int, typed: Any, place: int, row: PanelRow) -> dict[str, Any]:

@@ -110,7 +110,7 @@ def _show_scaling(
         )
     except (BadParameters, BadChart) as error:
         return "", name_panel(panel), None, f"{error}."
-    return "studies/panels/_scaling.html", figure.title, figure, ""
+    return "reports/panels/_scaling.html", figure.title, figure, ""
 
 
 def _show_history(
@@ -121,7 +121,7 @@ def _show_history(
     except (BadParameters, BadFilter) as error:
         return "", name_panel(panel), None, f"{error}."
     shown = figure if has_links else _close_history(figure)
-    return "studies/panels/_history.html", figure.title, shown, ""
+    return "reports/panels/_history.html", figure.title, shown, ""
 
 
 def _show_matrix(
@@ -131,7 +131,7 @@ def _show_matrix(
         figure = show_matrix(QueryDict(panel.query), has_links=has_links)
     except (BadParameters, BadFilter, BadChart) as error:
         return "", name_panel(panel), None, f"{error}."
-    return "studies/panels/_matrix.html", figure.title, figure, ""
+    return "reports/panels/_matrix.html", figure.title, figure, ""
 
 
 def _show_comparison(
@@ -141,7 +141,7 @@ def _show_comparison(
         figure = show_comparison(QueryDict(panel.query), key=f"panel-{place}", has_links=has_links)
     except BadComparison as error:
         return "", name_panel(panel), None, str(error)
-    return "studies/panels/_comparison.html", figure.title, figure, ""
+    return "reports/panels/_comparison.html", figure.title, figure, ""
 
 
 def _show_layouts(
@@ -154,7 +154,7 @@ def _show_layouts(
         return "", name_panel(panel), None, f"{error if has_links else error.summary}."
     except (BadFilter, BadQuestion) as error:
         return "", name_panel(panel), None, f"{error}."
-    return "studies/panels/_layouts.html", figure.title, figure, ""
+    return "reports/panels/_layouts.html", figure.title, figure, ""
 
 
 def _close_history(figure: HistoryFigure) -> HistoryFigure:

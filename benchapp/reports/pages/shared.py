@@ -150,7 +150,7 @@ def _render_study(study: StudyDetail, base_url: str) -> str:
         "panels": frozen or pending,
         "kinds": sorted({panel.kind for panel in pending} & RENDERED_KINDS),
     }
-    return render_to_string("studies/shared_study.html", context)
+    return render_to_string("reports/shared_study.html", context)
 
 
 def _render_chart(request: HttpRequest, study: StudyDetail, place: int) -> bytes:
@@ -160,7 +160,7 @@ def _render_chart(request: HttpRequest, study: StudyDetail, place: int) -> bytes
         panel = make_panel(request, study.panels[place - 1], place, has_links=False)
     context = {"study": study, "panel": panel, "kinds": list_kinds([panel])}
     # Without the request: a chart cached for all must not depend on one visitor.
-    return render_to_string("studies/shared_chart.html", context).encode()
+    return render_to_string("reports/shared_chart.html", context).encode()
 
 
 def _reject(request: HttpRequest) -> HttpResponse:
@@ -172,7 +172,7 @@ def _defer_busy() -> HttpResponse:
 
 
 def _defer(reason: str, *, wait_s: int, status: int) -> HttpResponse:
-    page = render_to_string("studies/shared_deferred.html", {"reason": reason, "wait_s": wait_s})
+    page = render_to_string("reports/shared_deferred.html", {"reason": reason, "wait_s": wait_s})
     return _add_private_headers(HttpResponse(page, status=status, headers={"Retry-After": str(wait_s)}))
 
 

@@ -25,11 +25,11 @@ from benchapp.reports.write.studies import FrozenPanel
 # Sharp on screens with two pixels for each CSS pixel.
 _SCALE: Final = 2
 _DATA: Final[Mapping[str, str]] = {
-    PanelKind.SCALING: "studies/panels/_scaling_data.html",
-    PanelKind.MATRIX: "studies/panels/_matrix_data.html",
-    PanelKind.HISTORY: "studies/panels/_history_data.html",
-    PanelKind.COMPARE: "studies/panels/_comparison_data.html",
-    PanelKind.LAYOUTS: "studies/panels/_layouts_data.html",
+    PanelKind.SCALING: "reports/panels/_scaling_data.html",
+    PanelKind.MATRIX: "reports/panels/_matrix_data.html",
+    PanelKind.HISTORY: "reports/panels/_history_data.html",
+    PanelKind.COMPARE: "reports/panels/_comparison_data.html",
+    PanelKind.LAYOUTS: "reports/panels/_layouts_data.html",
 }
 _TAGS: Final = frozenset(
     {"a", "b", "br", "caption", "col", "colgroup", "details", "div", "em", "li", "ol", "p", "span", "strong"}
@@ -104,7 +104,7 @@ def _show_frozen(
         height=frozen.height,
     )
     return ShownStudyPanel(
-        place, panel.kind, title, text, page_url, "studies/panels/_snapshot.html", figure, is_frozen=True
+        place, panel.kind, title, text, page_url, "reports/panels/_snapshot.html", figure, is_frozen=True
     )
 
 

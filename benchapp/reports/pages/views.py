@@ -37,7 +37,7 @@ def studies(request: HttpRequest) -> HttpResponse:
         "studies": page.items,
         "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/studies"),
     }
-    return render(request, "studies/studies.html", context, status=400 if errors else 200)
+    return render(request, "reports/studies.html", context, status=400 if errors else 200)
 
 
 @require_safe
@@ -66,7 +66,7 @@ def study(request: HttpRequest, study_id: int) -> HttpResponse:
         "shared_url": _make_shared_url(request, detail) if is_mine else "",
         "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/studies/{study_id}"),
     }
-    return render(request, "studies/study.html", context)
+    return render(request, "reports/study.html", context)
 
 
 @require_safe

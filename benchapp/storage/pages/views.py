@@ -85,7 +85,7 @@ RUNS_OF_A_HOST: Final = 10
 def hosts(request: HttpRequest) -> HttpResponse:
     """List hosts with their state, in the order and the groups of the address; admins can add one."""
     form = read_form(HostFilterForm, request.GET)
-    bar = make_filter_bar(request, keep=("sort",), fields="hosts/_hosts_fields.html", has_time_range=True)
+    bar = make_filter_bar(request, keep=("sort",), fields="storage/_hosts_fields.html", has_time_range=True)
     errors = list_errors(form)
     order = read_order(request.GET, errors)
     if (answer := settle_filter(request, bar, errors)) is not None:
@@ -111,7 +111,7 @@ def hosts(request: HttpRequest) -> HttpResponse:
         "agent_lines": list_agent_commands(make_base_url(request)),
         "one_time_secret": take_from_last_page(request),
     }
-    return render(request, "hosts/hosts.html", context)
+    return render(request, "storage/hosts.html", context)
 
 
 def _has_hosts(filter: Filter) -> bool:
@@ -175,7 +175,7 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
         "maintenance": maintenance,
         "is_in_maintenance": any(window.state == PlannedEventState.ACTIVE for window in maintenance),
     }
-    return render(request, "hosts/host.html", context, status=400 if errors else 200)
+    return render(request, "storage/host.html", context, status=400 if errors else 200)
 
 
 @never_cache
@@ -201,7 +201,7 @@ def host_settings(request: HttpRequest, name: str) -> HttpResponse:
         # Of a move that can be undone.
         "former_pool": request.GET.get("former_pool"),
     }
-    return render(request, "hosts/host_settings.html", context)
+    return render(request, "storage/host_settings.html", context)
 
 
 @require_POST
@@ -258,7 +258,7 @@ def set_pool(request: HttpRequest, name: str) -> HttpResponse:
     if request.method != "POST":
         move = preview_pool(host, pool)
         context = {"host": host, "pool": pool, "move": move, **describe_joins(list_joins(move.joined_pairs))}
-        return render(request, "hosts/pool.html", context)
+        return render(request, "storage/pool.html", context)
     moved = save_pool(name, pool, by=read_person(request))
     wake_up()
     count = format_count(moved.series if moved else 0, "series")

@@ -395,7 +395,7 @@ OF_A_HOST = [
         },
     ),
 ]
-# Answered before Django: tests/api/ingest/test_app.py and test_wire.py.
+# Answered before Django: tests/intake/api/test_posts.py and test_wire.py.
 INTAKE = [("POST", path) for path in ("/api/v1/submissions", "/api/v1/submissions/batch", "/api/v1/fio")]
 
 

@@ -211,13 +211,13 @@ def list_operations():
         (method, re.sub(r"\{(\w+)\}", lambda part: IDS.get(part[1], "1"), path))
         for path, operations in paths.items()
         for method in operations
-        # Answered before Django: tests/api/ingest.
+        # Answered before Django: tests/intake/api.
         if method in METHODS and (method, path) not in INTAKE
     ]
 
 
 METHODS = {"get", "post", "put", "patch", "delete"}
-# Answered before Django, with tests in tests/api/ingest.
+# Answered before Django, with tests in tests/intake/api.
 INTAKE = {
     ("post", "/api/v1/submissions"),
     ("post", "/api/v1/submissions/batch"),

@@ -60,9 +60,9 @@ def hints(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return send_due() >= 0
 
     for module in (
-        "web.subscriptions.views",
-        "web.subscriptions.confirm_address",
-        "api.resources.subscriptions",
+        "notices.pages.views",
+        "notices.pages.confirm_address",
+        "notices.api.subscriptions",
     ):
         monkeypatch.setattr(f"benchapp.{module}.wake_notify", send)
     return calls

@@ -9,7 +9,7 @@ import pytest
 
 from benchapp.operation.embedded.account import SystemAccount, can_reach
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="other users take the first Python that fits")
 
 

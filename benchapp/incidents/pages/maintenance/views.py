@@ -116,7 +116,9 @@ def planned_events(request: HttpRequest) -> HttpResponse:
         "retained": [(name, request.GET[name]) for name in ("tab", "kind") if request.GET.get(name)],
         "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/planned-events"),
     }
-    return render(request, "maintenance/planned_events.html", context, status=400 if errors else 200)
+    return render(
+        request, "incidents/maintenance/planned_events.html", context, status=400 if errors else 200
+    )
 
 
 @never_cache
@@ -146,7 +148,9 @@ def add_planned_event(request: HttpRequest) -> HttpResponse:
         "effect": describe_effect(form.cleaned_data["kind"]) if impact else "",
         "effects": [(label, describe_effect(value)) for value, label in KINDS],
     }
-    return render(request, "maintenance/add_planned_event.html", context, status=400 if form.errors else 200)
+    return render(
+        request, "incidents/maintenance/add_planned_event.html", context, status=400 if form.errors else 200
+    )
 
 
 @never_cache
@@ -165,7 +169,7 @@ def planned_event(request: HttpRequest, planned_event_id: int) -> HttpResponse:
         "impact_texts": describe_impact(impact),
         "effect": describe_effect(event.kind),
     }
-    return render(request, "maintenance/planned_event.html", context)
+    return render(request, "incidents/maintenance/planned_event.html", context)
 
 
 @require_POST

@@ -78,7 +78,7 @@ def experiment(request: HttpRequest) -> HttpResponse:
         except BadExperiment as error:
             errors.append(f"{error}.")
     context["errors"] = errors
-    return render(request, "experiments/experiment.html", context, status=400 if errors else 200)
+    return render(request, "layouts/experiments/experiment.html", context, status=400 if errors else 200)
 
 
 def _make_context(request: HttpRequest, asked: Experiment, found: ExperimentResult) -> dict[str, Any]:

@@ -123,7 +123,7 @@ def _make(name: str, title: str, template: str, context: dict[str, Any]) -> Docu
     url = f"{API_REFERENCE_PATH}/{name}" if name else API_REFERENCE_PATH
     context |= {"reference_url": API_REFERENCE_PATH, "types_name": TYPES_NAME}
     # Templates escape.
-    return make_page(url, title, mark_safe(render_to_string(f"docs/{template}", context)))  # noqa: S308
+    return make_page(url, title, mark_safe(render_to_string(f"overview/docs/{template}", context)))  # noqa: S308
 
 
 def list_operations(document: Json) -> tuple[ReferenceOperation, ...]:

@@ -56,11 +56,11 @@ class PageGroup:
 def read_page(name: str) -> DocumentationPage | None:
     """Return a page by the last part of its URL, "" for the first page; None if there is none."""
     if name == "badges":
-        html = render_to_string("docs/_badges.html", {"badges": BADGES.items()})
+        html = render_to_string("overview/docs/_badges.html", {"badges": BADGES.items()})
         return make_page(f"{BASE_PATH}{name}", "Badges", html)
     if name == "errors":
         context = {"rejected": REJECTED.items(), "missing": MISSING.items(), "also_answered": ALSO_ANSWERED}
-        html = render_to_string("docs/_error_codes.html", context)
+        html = render_to_string("overview/docs/_error_codes.html", context)
         return make_page(f"{BASE_PATH}{name}", "Error codes", html)
     file_name = f"{name or INDEX_NAME}.md"
     titles = _read_titles()

@@ -61,7 +61,8 @@ def search_documentation(request: HttpRequest) -> HttpResponseBase:
         except TooManyWords as error:
             context["error"] = str(error)
     return _answer_once(
-        request, render(request, "docs/search.html", context, status=400 if "error" in context else 200)
+        request,
+        render(request, "overview/docs/search.html", context, status=400 if "error" in context else 200),
     )
 
 
@@ -75,7 +76,9 @@ def documentation_file(request: HttpRequest, file_name: str) -> HttpResponseBase
 
 
 def _answer_page(request: HttpRequest, page: DocumentationPage) -> HttpResponseBase:
-    return _answer_once(request, render(request, "docs/page.html", {"page": page, "groups": list_groups()}))
+    return _answer_once(
+        request, render(request, "overview/docs/page.html", {"page": page, "groups": list_groups()})
+    )
 
 
 def _answer_once(request: HttpRequest, response: HttpResponse) -> HttpResponse:

@@ -21,7 +21,7 @@ TEXT_MAXIMUM: Final = 200
 @may_read
 def search(request: HttpRequest) -> HttpResponse:
     """Show what a text finds: hosts, series, runs, incidents, studies, pages, documentation."""
-    return _render(request, "search/search.html")
+    return _render(request, "overview/search/search.html")
 
 
 @never_cache
@@ -29,7 +29,7 @@ def search(request: HttpRequest) -> HttpResponse:
 @may_read
 def search_results(request: HttpRequest) -> HttpResponse:
     """Return the results of the search page without the page around them."""
-    return _render(request, "search/_search_results.html")
+    return _render(request, "overview/search/_search_results.html")
 
 
 @never_cache

@@ -51,7 +51,7 @@ def saved_views(request: HttpRequest) -> HttpResponse:
         "removed": removed,
         "name_maximum": NAME_MAXIMUM,
     }
-    return render(request, "saved_views/saved_views.html", context)
+    return render(request, "reports/saved_views/saved_views.html", context)
 
 
 def list_view_lines(visitor: User | None) -> list[SavedViewLine]:

@@ -60,7 +60,7 @@ def schedules(request: HttpRequest) -> HttpResponse:
             f"{make_base_url(request)}/api/v1/schedules?is_schedule_different=true"
         ),
     }
-    return render(request, "schedules/schedules.html", context)
+    return render(request, "requests/schedules/schedules.html", context)
 
 
 @never_cache
@@ -169,7 +169,7 @@ def _show(
             f"{make_base_url(request)}/api/v1/wanted-schedules{_write_query(scope)}"
         ),
     }
-    return render(request, "schedules/schedule_scope.html", context, status=status)
+    return render(request, "requests/schedules/schedule_scope.html", context, status=status)
 
 
 def _preview(

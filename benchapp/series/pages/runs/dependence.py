@@ -171,7 +171,7 @@ def dependence(request: HttpRequest) -> HttpResponse:
         "api_line": format_curl_command(f"{make_base_url(request)}{address}"),
         "points_maximum": DEPENDENCE_POINTS_MAXIMUM,
     }
-    return render(request, "runs/dependence.html", context, status=400 if errors else 200)
+    return render(request, "series/runs/dependence.html", context, status=400 if errors else 200)
 
 
 def make_scatter(row: DependenceRow, metric: Metric, condition: Condition) -> Scatter:

@@ -109,12 +109,15 @@ def run_report(request: HttpRequest, run_id: int) -> HttpResponse:
         provenance = _derive(request, run)
     except _Unavailable as problem:
         answer = render(
-            request, "runs/provenance.html", {**context, "problem": problem.text}, status=problem.status
+            request,
+            "series/runs/provenance.html",
+            {**context, "problem": problem.text},
+            status=problem.status,
         )
         if problem.status == 503:
             answer.headers["Retry-After"] = str(_RETRY_AFTER_S)
         return answer
-    return render(request, "runs/provenance.html", {**context, **_describe(run, provenance)})
+    return render(request, "series/runs/provenance.html", {**context, **_describe(run, provenance)})
 
 
 class _Unavailable(Exception):

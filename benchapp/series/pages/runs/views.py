@@ -61,7 +61,7 @@ def runs(request: HttpRequest) -> HttpResponse:
     bar = make_filter_bar(
         request,
         form=form,
-        fields="runs/_runs_fields.html",
+        fields="series/runs/_runs_fields.html",
         has_time_range=True,
     )
     errors = list_errors(form)
@@ -90,7 +90,7 @@ def runs(request: HttpRequest) -> HttpResponse:
         "selection_kind": KINDS["run"],
         "steps": None if page.items else list_first_steps(make_base_url(request)),
     }
-    return render(request, "runs/runs.html", context, status=400 if errors else 200)
+    return render(request, "series/runs/runs.html", context, status=400 if errors else 200)
 
 
 @require_safe
@@ -125,7 +125,7 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
         "here": request.get_full_path(),
         "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/runs/{run_id}"),
     }
-    return render(request, "runs/run.html", context)
+    return render(request, "series/runs/run.html", context)
 
 
 @require_safe
