@@ -21,8 +21,8 @@ class Metric:
     name: also the column of Measurement and the field of the API.
     unit: the base unit of all stored values; converted for display only.
     short: the label in a table of metrics. words: what people may write for it besides name and label, lower case.
-    percentile: that it is, in percent. latency_field: that of the report's latency (fio/report.py) that it is. Without
-    either it is the field of that name of the report's direction.
+    percentile: of latency, in percent. latency_field: a field of `Latency` in fio/report.py. A metric without either is
+    the field of its name in `Direction`.
     smallest_change: the smallest relative change to report, in either direction: what operators of other systems
     settled on, who raised smaller limits by hand (docs/detection.md). Means of latencies follow the throughput; tails
     are rough by nature. None: no verdict is given.

@@ -9,7 +9,7 @@ from typing import Any, Literal
 class Option:
     """How a field of a request is a parameter of an address.
 
-    kind: "axis": names, of which a form has a field each; "names": separated by commas; "texts": the parameter occurs
+    kind: "axis": names, each with a field in the form; "names": separated by commas; "texts": the parameter occurs
     several times; "number", "numbers": from 1 to the maximum; "flag": "1". is_display: without effect on the values.
     length: of a text; count: of numbers and texts; noun: what errors call a number. label: of its field among the
     options of the form, "" without one; usual: shown there if it is not given.

@@ -125,7 +125,7 @@ class HistoryEvent(Struct, kw_only=True, frozen=True):
     reason: str
     filter: str
     from_at: Time
-    ends_at: Annotated[Time, Meta(description="exclusive; that of a note of one time is its start")]
+    ends_at: Annotated[Time, Meta(description="exclusive; a note of one time ends at its start")]
     series: Annotated[Sequence[int], Meta(description="ids of the lines that its filter matches")]
     page: str
 

@@ -161,8 +161,8 @@ def judge_state(
 ) -> StateResult:
     """Return the status of a series with so many runs, the last one `silent_s` ago.
 
-    `wanted_change` is the relative change to detect (0.05 is 5 %). Staleness precedes learning, and learning noise. The
-    noise after a change is that of the levels before, too.
+    `wanted_change` is the relative change to detect (0.05 is 5 %). Staleness precedes learning, and learning noise.
+    The noise of a new level is that of all levels so far.
     """
     if silent_s is not None and stale_after_s is not None and silent_s > stale_after_s:
         return StateResult(SeriesState.STALE, None)

@@ -251,7 +251,7 @@ def insert_changes(records: Iterable[ChangeRecord]) -> list[int]:
 
 
 def upsert_statuses(records: Sequence[StatusRecord], series_ids: Sequence[int]) -> None:
-    """Write the detection status of these series; delete that of metrics without values and baseline."""
+    """Write the detection status of these series; delete rows of metrics without values and baseline."""
     with connection.cursor() as cursor:
         cursor.execute(
             "DELETE FROM benchapp_detectionresult AS stored WHERE series_id = ANY(%s) AND baseline_from_at IS NULL"

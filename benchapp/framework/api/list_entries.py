@@ -79,7 +79,7 @@ def _find_type(field: Any, description: Any) -> Any:
 
 
 def _name_author(column: str) -> str:
-    """Return the column of the person for that of a time: "canceled_by" for "canceled_at"."""
+    """Return the column of a person by the column of a time: "canceled_by" for "canceled_at"."""
     return f"{column.removesuffix('_at')}_by"
 
 

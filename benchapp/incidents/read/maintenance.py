@@ -103,7 +103,7 @@ def list_mutes(incident_id: int, *, muted_by: int | None, now: datetime) -> list
 
 @dataclass(frozen=True, slots=True)
 class PlannedMark:
-    """A planned event of a chart. ends_at: the effective end, exclusive; that of a note of one time is its start.
+    """A planned event of a chart. ends_at: the effective end, exclusive; a note of one time ends at its start.
 
     series_ids: of the chart's series, those that its filter matches, ascending.
     """

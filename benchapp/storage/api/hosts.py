@@ -56,7 +56,7 @@ from benchapp.storage.actions.pools import preview_pool, set_pool
 from benchapp.storage.agent_archive import read_agent_version
 from benchapp.storage.read.agent_versions import is_outdated
 from benchapp.storage.read.hosts import HostFilter, HostRow, page_hosts, read_host, read_host_histories
-from benchapp.storage.read.pool_joins import list_joins
+from benchapp.storage.read.pool_joins import SeriesJoin, list_joins
 from benchapp.storage.write.hosts import restore_host, retire_host
 
 
@@ -273,19 +273,6 @@ class OneHost(ApiView):
         return answer_json(request, _describe_hosts(HostAnswer, [host])[0])
 
 
-class SeriesJoinAnswer(ApiAnswer, kw_only=True, frozen=True):
-    series: int
-    other_series: Annotated[int, Meta(description="of the new scope, which it joins")]
-    title: str
-    metric: Annotated[str, Meta(description="empty: no level of the same metric")]
-    median: Annotated[float | None, Meta(description="of the current level, in the base unit")]
-    other_median: float | None
-    relative: Annotated[float | None, Meta(description="median / other_median − 1")]
-    is_apart: Annotated[bool, Meta(description="by the smallest change of the metric or more")]
-    incidents: Annotated[Sequence[int], Meta(description="open ones of the series, newest first")]
-    other_incidents: Sequence[int]
-
-
 class PoolMoveAnswer(ApiAnswer, kw_only=True, frozen=True):
     from_scope: Annotated[str, Meta(description="pool:NAME or host:NAME")]
     to_scope: str
@@ -294,9 +281,7 @@ class PoolMoveAnswer(ApiAnswer, kw_only=True, frozen=True):
     shared: Annotated[int, Meta(description="of these, divided: results of other hosts stay")]
     measurements: int
     incidents: Annotated[Sequence[int], Meta(description="unresolved, they follow; newest first")]
-    joins: Annotated[
-        Sequence[SeriesJoinAnswer], Meta(description="series that join, the largest difference first")
-    ]
+    joins: Annotated[Sequence[SeriesJoin], Meta(description="series that join, the largest difference first")]
 
 
 class PoolMoveParameters(Parameters):
@@ -321,5 +306,5 @@ class HostPoolMove(ApiView):
             raise no_host(name)
         move = preview_pool(host, wanted["pool"])
         ids = [incident_id for incident_id, _ in move.incidents]
-        joins = [build(SeriesJoinAnswer, each) for each in list_joins(move.joined_pairs)]
+        joins = list_joins(move.joined_pairs)
         return answer_json(request, build(PoolMoveAnswer, move, incidents=ids, joins=joins))

@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
+
+from msgspec import Meta
 
 from benchapp.catalog.metrics import SMALLEST_CHANGES
 from benchapp.incidents.read.series_marks import list_open_incidents, read_series_marks
@@ -14,24 +17,19 @@ from benchapp.series.read.titles import describe_target, describe_workload, join
 class SeriesJoin:
     """A series and the one that it joins, with the medians of their current levels in the base unit of the metric.
 
-    metric: of both, "" if they have no level of the same one. relative: median / that of the other − 1.
-    is_apart: they differ by the smallest change of the metric. incidents, other_incidents: open ones, newest first.
+    is_apart: one series of both would have a change at each switch between the hosts.
     """
 
     series: int
-    other_series: int
+    other_series: Annotated[int, Meta(description="of the new scope, which it joins")]
     title: str
-    metric: str
-    median: float | None
+    metric: Annotated[str, Meta(description="empty: no level of the same metric")]
+    median: Annotated[float | None, Meta(description="of the current level, in the base unit")]
     other_median: float | None
-    relative: float | None
-    incidents: tuple[int, ...]
+    relative: Annotated[float | None, Meta(description="median / other_median − 1")]
+    is_apart: Annotated[bool, Meta(description="by the smallest change of the metric or more")]
+    incidents: Annotated[tuple[int, ...], Meta(description="open ones of the series, newest first")]
     other_incidents: tuple[int, ...]
-
-    @property
-    def is_apart(self) -> bool:
-        """Return whether one series of both would have a change at each switch between the hosts."""
-        return self.relative is not None and abs(self.relative) >= SMALLEST_CHANGES.get(self.metric, 0.0)
 
 
 def list_joins(pairs: Sequence[tuple[int, int]]) -> tuple[SeriesJoin, ...]:
@@ -50,14 +48,17 @@ def list_joins(pairs: Sequence[tuple[int, int]]) -> tuple[SeriesJoin, ...]:
         row, is_same = series[own], mine is not None and theirs is not None and mine.metric == theirs.metric
         median = mine.level.median if mine is not None and is_same else None
         other_median = theirs.level.median if theirs is not None and is_same else None
+        metric = mine.metric.name if mine is not None and is_same else ""
+        relative = median / other_median - 1 if median is not None and other_median else None
         return SeriesJoin(
             own,
             other,
             join_titles(describe_workload(row, direction=row.direction), describe_target(row)),
-            mine.metric.name if mine is not None and is_same else "",
+            metric,
             median,
             other_median,
-            median / other_median - 1 if median is not None and other_median else None,
+            relative,
+            relative is not None and abs(relative) >= SMALLEST_CHANGES.get(metric, 0.0),
             list_open_incidents([own], marks),
             list_open_incidents([other], marks),
         )
