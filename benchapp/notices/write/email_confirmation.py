@@ -117,17 +117,28 @@ def prepare_confirmations(*, now: datetime) -> None:
     _withhold(waiting.filter(not_before_at__lt=now - GIVE_UP_AFTER), now=now)
 
 
-def add_link(message: Message, subscription: Subscription) -> Message:
-    """Return a confirmation mail with a new link; earlier links of this person and address become invalid."""
-    secret = secrets.token_urlsafe(32)
-    EmailAddress.objects.filter(owner=subscription.owner_id, address=subscription.address.lower()).update(
-        digest=_digest(secret), expires_at=timezone.now() + LINK_LIFETIME
-    )
+def make_link_secret() -> str:
+    """Return the secret of a new link."""
+    return secrets.token_urlsafe(32)
+
+
+def add_link(message: Message, secret: str) -> Message:
+    """Return a confirmation mail with a link, which is not valid yet."""
     path = f"/confirm-address/{secret}/"
     if settings.PUBLIC_URL:
         return replace(message, url=f"{settings.PUBLIC_URL}{path}", link_text="Confirm or refuse")
     # Without PUBLIC_URL there is no trusted host name: the Host header of a request can be forged.
     return replace(message, details=(("Path on that server", path), *message.details))
+
+
+def store_link(secret: str, subscription: Subscription) -> None:
+    """Make the link of a sent mail valid; earlier links of this person and address become invalid.
+
+    Not before the mail is sent: the link of an earlier mail works until a newer one arrives.
+    """
+    EmailAddress.objects.filter(owner=subscription.owner_id, address=subscription.address.lower()).update(
+        digest=_digest(secret), expires_at=timezone.now() + LINK_LIFETIME
+    )
 
 
 def find_address(secret: str) -> EmailAddress | None:

@@ -27,7 +27,13 @@ from benchapp.models import (
 from benchapp.models.filtering import match_series
 from benchapp.notices.channels.message import CLOSING_KINDS, Message, make_test_message
 from benchapp.notices.channels.transport import NotDelivered, get_transport
-from benchapp.notices.write.email_confirmation import MESSAGE_KIND, add_link, prepare_confirmations
+from benchapp.notices.write.email_confirmation import (
+    MESSAGE_KIND,
+    add_link,
+    make_link_secret,
+    prepare_confirmations,
+    store_link,
+)
 from benchapp.notices.write.incident_message import (
     LEVELS_SHOWN,
     make_incident_message,
@@ -96,12 +102,14 @@ def send_due(*, budget_s: float = 20.0) -> int:
 
 def send_claim(claim: NoticeClaim) -> None:
     """Send claimed notices outside of any transaction and store the outcome."""
-    subscription = claim.subscription
+    subscription, secret = claim.subscription, make_link_secret()
     try:
-        messages = [_read_message(notice, subscription) for notice in claim.notices]
+        messages = [_read_message(notice, secret) for notice in claim.notices]
         outcome = get_transport(subscription.channel).send(
             subscription, messages, message_id=claim.message_id, at=claim.notices[0].created_at
         )
+        if any(message.kind == MESSAGE_KIND for message in messages):
+            store_link(secret, subscription)
     except NotDelivered as error:
         log.warning("notice.not_delivered", subscription=subscription.pk, reason=str(error))
         settle_failed(
@@ -115,9 +123,9 @@ def send_claim(claim: NoticeClaim) -> None:
         settle_sent(claim, outcome, now=timezone.now())
 
 
-def _read_message(notice: Notice, subscription: Subscription) -> Message:
+def _read_message(notice: Notice, secret: str) -> Message:
     message = Message.from_json(notice.body)
-    return add_link(message, subscription) if message.kind == MESSAGE_KIND else message
+    return add_link(message, secret) if message.kind == MESSAGE_KIND else message
 
 
 def put_test(subscription: Subscription, *, now: datetime | None = None) -> bool:

@@ -187,6 +187,26 @@ def test_mail_is_sent_again_after_an_hour_and_the_first_link_stops(mail: MailSer
     assert find_address(read_secret(mail)) is not None
 
 
+@pytest.mark.parametrize("is_refused", [False, True])
+def test_mail_that_cannot_be_sent_leaves_the_earlier_link_valid(
+    mail: MailServer, anna: User, settings: Any, is_refused: bool
+) -> None:
+    subscription = create_subscription(anna, WISH)
+    send_due()
+    secret = read_secret(mail)
+    let_time_pass(1.01)
+    assert ask_confirmation(subscription) is True
+
+    if is_refused:
+        mail.answers["RCPT"] = "451 later"
+    else:
+        settings.EMAIL_SERVER = None
+    send_due()
+
+    assert len(mail.letters) == 1
+    assert confirm_address(secret) is True
+
+
 def test_one_address_gets_one_mail_an_hour_whoever_asks(mail: MailServer, anna: User) -> None:
     create_subscription(anna, WISH)
     other = create_subscription(make_user(username="ben"), WISH)
