@@ -1,6 +1,6 @@
 """Context of the fio output as sent: envelope, parameters, or published document."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -39,7 +39,7 @@ class SubmissionSource:
 class SenderContext:
     """Context of the fio output as sent: envelope, parameters, or published document.
 
-    parameters: of the profile; None if unknown. time_zone: of dates in text output.
+    parameters: of the profile; None if unknown. targets: as in `Envelope`. time_zone: of dates in text output.
     """
 
     output: bytes
@@ -55,6 +55,7 @@ class SenderContext:
     sweep_id: UUID | None
     agent: SendingAgent
     logs: Mapping[str, str]
+    targets: Sequence[Mapping[str, Any]] = ()
     time_zone: ZoneInfo | None = None
 
 
@@ -79,6 +80,7 @@ def parse_context(source: SubmissionSource) -> SenderContext:
             sweep_id=envelope.sweep_id,
             agent=envelope.agent,
             logs=envelope.logs,
+            targets=envelope.targets,
         )
     parameters = source.parameters
     started_at = parameters.get("started_at")

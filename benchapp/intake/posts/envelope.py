@@ -13,6 +13,7 @@ from benchapp.fio.logs import split_log_name
 from benchapp.intake.posts.metadata import (
     ENVIRONMENT_SCHEMA,
     LABELS_SCHEMA,
+    TARGET,
     TARGET_SCHEMA,
     BadLayout,
     Field,
@@ -22,6 +23,7 @@ from benchapp.intake.posts.metadata import (
     read_environment,
     read_facts,
     read_labels,
+    read_members,
     read_target,
     read_text,
 )
@@ -35,6 +37,9 @@ _OUTPUT_EXCERPT: Final = 64 * 1024
 _LOGS_MAXIMUM: Final = 200
 _PARAMETERS_MAXIMUM: Final = 50
 _PARAMETER_MAXIMUM: Final = 4096
+_TARGETS_MAXIMUM: Final = 64
+_PATH_MAXIMUM: Final = 4096
+_DEVICE_CLASSES: Final = ("nvme", "ssd", "hdd", "network", "memory")
 
 
 class BadEnvelope(Exception):
@@ -65,7 +70,8 @@ class Envelope:
 
     conditions: facts that differ from run to run (load, extents of the file), unlike the environment.
     logs: fio logs by file name ("NAME_bw.1.log"). parameters: of the profile, in base units, those that differ from
-    their default; None if the agent did not report them.
+    their default; None if the agent did not report them. targets: what fio opened, each with a value or None for the
+    members of `TARGETS`.
     """
 
     id: UUID
@@ -77,6 +83,7 @@ class Envelope:
     command: dict[str, Any]
     fio_output: str
     target: dict[str, Any]
+    targets: tuple[dict[str, Any], ...]
     labels: dict[str, str]
     environment: dict[str, Any]
     conditions: dict[str, Any]
@@ -233,6 +240,34 @@ def _read_parameters(value: Any, pointer: str) -> dict[str, int | str] | None:
     return dict(value)
 
 
+def _read_targets(value: Any, pointer: str) -> tuple[dict[str, Any], ...]:
+    entries = [] if value is None else value
+    if not isinstance(entries, list) or len(entries) > _TARGETS_MAXIMUM:
+        raise BadLayout(pointer, f"targets must be a list of at most {_TARGETS_MAXIMUM} objects")
+    targets = tuple(read_members(entry, TARGETS, f"{pointer}/{index}") for index, entry in enumerate(entries))
+    check_part(targets, pointer)
+    return targets
+
+
+def _read_path(value: Any, pointer: str) -> str:
+    path = read_text(value, pointer, maximum=_PATH_MAXIMUM) or ""
+    if not path.startswith("/"):
+        raise BadLayout(pointer, f"{path[:80]!r} is not an absolute path")
+    return path
+
+
+def _read_device(value: Any, pointer: str) -> dict[str, Any] | None:
+    return None if value is None else read_members(value, _DEVICE, pointer)
+
+
+def _read_device_class(value: Any, pointer: str) -> str | None:
+    if value is None or value in _DEVICE_CLASSES:
+        return value and str(value)
+    raise BadLayout(
+        pointer, f"{excerpt(value)} is not a valid device class. Available: {', '.join(_DEVICE_CLASSES)}"
+    )
+
+
 def _read_command(given: Mapping[str, Any]) -> dict[str, Any]:
     return {name: field.read(given.get(name), f"/command/{name}") for name, field in _COMMAND.items()}
 
@@ -266,6 +301,13 @@ def _keep(value: Any) -> str:
     return text.replace("\x00", "\ufffd")[:_OUTPUT_EXCERPT]
 
 
+def _text(maximum: int) -> Field:
+    return Field(
+        lambda value, pointer: read_text(value, pointer, maximum=maximum),
+        {"type": ["string", "null"], "maxLength": maximum},
+    )
+
+
 _TIME: Final = {"type": ["string", "null"], "format": "date-time"}
 _STATUS: Final = Field(
     _read_status, {"type": ["integer", "null"], "minimum": -_STATUS_MAXIMUM, "maximum": _STATUS_MAXIMUM}
@@ -284,6 +326,31 @@ _COMMAND: Final[Mapping[str, Field]] = {
     ),
     "stderr": _TRUNCATED,
     "jobfile": _TRUNCATED,
+}
+_LAYOUT: Final = {name: field for name, field in TARGET.items() if name not in ("name", "instance_type")}
+_DEVICE: Final[Mapping[str, Field]] = {
+    "kernel_name": _text(100),
+    "identifier": _text(200),
+    "model": _text(200),
+    "class": Field(_read_device_class, {"enum": [*_DEVICE_CLASSES, None]}),
+}
+# The members of an entry of `targets`.
+TARGETS: Final[Mapping[str, Field]] = {
+    "path": Field(_read_path, {"type": "string", "pattern": "^/", "maxLength": _PATH_MAXIMUM}),
+    "mount_point": _text(_PATH_MAXIMUM),
+    "device": Field(
+        _read_device,
+        {
+            **describe_object(_DEVICE, additionalProperties=False),
+            "type": ["object", "null"],
+            "description": "identifier: by-id or wwn name, or a hash of the serial; stable across restarts",
+        },
+    ),
+    "layout": Field(
+        lambda value, pointer: read_members({} if value is None else value, _LAYOUT, pointer),
+        {**describe_object(_LAYOUT, additionalProperties=False), "type": ["object", "null"]},
+    ),
+    "memory_filesystem": _text(50),
 }
 # Besides schema, kind and fio_output, which have separate error codes.
 _FIELDS: Final[Mapping[str, Field]] = {
@@ -333,6 +400,15 @@ _FIELDS: Final[Mapping[str, Field]] = {
     "finished_at": Field(read_time, _TIME),
     "command": _part(_read_command, describe_object(_COMMAND)),
     "target": _part(read_target, TARGET_SCHEMA),
+    "targets": Field(
+        _read_targets,
+        {
+            "type": ["array", "null"],
+            "items": describe_object(TARGETS, required=["path"], additionalProperties=False),
+            "maxItems": _TARGETS_MAXIMUM,
+            "description": "files, directories and devices that fio opened, with the storage under each",
+        },
+    ),
     "labels": _part(read_labels, LABELS_SCHEMA),
     "environment": _part(read_environment, ENVIRONMENT_SCHEMA),
     "conditions": _part(

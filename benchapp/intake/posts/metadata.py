@@ -59,16 +59,20 @@ def describe_object(fields: Mapping[str, Field], **more: Any) -> dict[str, Any]:
 
 def read_target(given: Mapping[str, Any], *, pointer: str = "/target") -> dict[str, Any]:
     """Return a value or None for every target field; an unknown name is rejected, as it would create a new series."""
+    values = read_members(given, TARGET, pointer)
+    return {"target_name" if name == "name" else name: value for name, value in values.items()}
+
+
+def read_members(given: Any, fields: Mapping[str, Field], pointer: str) -> dict[str, Any]:
+    """Return the value of every field of an object, as if null where omitted; an unknown member is rejected."""
+    if not isinstance(given, Mapping):
+        raise BadLayout(pointer, f"expected an object, not {_name_type(given)}")
     for name in given:
-        if name not in TARGET:
+        if name not in fields:
             raise BadLayout(
-                f"{pointer}/{name}",
-                f"{name[:80]!r} is not a field of a target. Available: {', '.join(TARGET)}",
+                f"{pointer}/{name}", f"{name[:80]!r} is not a member of it. Available: {', '.join(fields)}"
             )
-    return {
-        "target_name" if name == "name" else name: field.read(given.get(name), f"{pointer}/{name}")
-        for name, field in TARGET.items()
-    }
+    return {name: field.read(given.get(name), f"{pointer}/{name}") for name, field in fields.items()}
 
 
 def read_labels(given: Mapping[str, Any], *, pointer: str = "/labels") -> dict[str, str]:

@@ -10,6 +10,12 @@ import pytest
 from benchapp.intake.posts.envelope import BadEnvelope, describe_envelope, read_envelope
 from tests.envelopes import make_envelope, pack_envelope
 
+OPENED = {
+    "path": "/dev/nvme1n1",
+    "device": {"kernel_name": "nvme1n1", "identifier": "nvme-eui.0025", "model": "X", "class": "nvme"},
+    "layout": {"volume_count": "1", "raid_level": "RAID-0"},
+}
+
 
 def refusal(body: bytes) -> tuple[str, str | None]:
     with pytest.raises(BadEnvelope) as caught:
@@ -79,6 +85,12 @@ def test_what_is_no_envelope_is_refused_by_name(body: bytes, code: str) -> None:
         ({"target": {"volume_size_bytes": 10**30}}, "/target/volume_size_bytes"),
         ({"target": {"filesystem": "ext4\x00"}}, "/target/filesystem"),
         ({"target": {"filesystem": {"type": "ext4"}}}, "/target/filesystem"),
+        ({"targets": {}}, "/targets"),
+        ({"targets": [[]]}, "/targets/0"),
+        ({"targets": [{"path": "data"}]}, "/targets/0/path"),
+        ({"targets": [OPENED, OPENED | {"device": "sda"}]}, "/targets/1/device"),
+        ({"targets": [OPENED | {"layout": []}]}, "/targets/0/layout"),
+        ({"targets": [OPENED | {"mount_point": "/" + 2000 * "m"}] * 64}, "/targets"),
         ({"labels": {"rack": ["r1"]}}, "/labels/rack"),
         ({"labels": {"rack": "x" * 501}}, "/labels/rack"),
         ({"environment": {"cpu_count": "two"}}, "/environment/cpu_count"),
@@ -113,6 +125,23 @@ def test_member_of_a_newer_agent_is_passed_over() -> None:
     assert read_envelope(body).profile == "quick"
 
 
+def test_opened_files_are_typed_with_null_for_what_is_unknown() -> None:
+    (device,) = read_envelope(pack_envelope(targets=[OPENED])).targets
+
+    assert device["device"] == OPENED["device"]
+    assert (device["path"], device["mount_point"], device["memory_filesystem"]) == (
+        "/dev/nvme1n1",
+        None,
+        None,
+    )
+    assert (device["layout"]["volume_count"], device["layout"]["raid_level"]) == (1, "raid0")
+    assert device["layout"]["filesystem"] is None
+
+
+def test_envelope_of_an_older_agent_has_no_opened_files() -> None:
+    assert read_envelope(pack_envelope()).targets == ()
+
+
 def test_logs_come_along_by_their_names() -> None:
     logs = {"bench-agent_iops.1.log": "1000, 33415, 0, 0, 0\n", "x_clat.log": "", "x_clat_hist.12.log": ""}
 
@@ -130,6 +159,7 @@ SOUND = {
         "volume_count": 4,
         "provisioned_iops": "16k",
     },
+    "targets": [OPENED, {"path": "/data", "mount_point": "/", "device": None, "memory_filesystem": "tmpfs"}],
     "labels": {"rack": "r1"},
     "environment": {"kernel": "6.1.0", "cpu_count": 8, "memory_bytes": 2**34, "facts": {"bios": "1.2"}},
     "command": {"argv": ["fio"], "exit_status": -2, "signal": None, "stderr": None, "jobfile": ""},
@@ -165,6 +195,12 @@ def test_what_the_schema_describes_is_accepted(name: str) -> None:
         ({"target": {"volume_count": -1}}, "/target/volume_count"),
         ({"target": {"volume_count": 2**31}}, "/target/volume_count"),
         ({"target": {"volume_size_bytes": 2**62 + 1}}, "/target/volume_size_bytes"),
+        ({"targets": [OPENED] * 65}, "/targets"),
+        ({"targets": [{"mount_point": "/"}]}, "/targets/0/path"),
+        ({"targets": [OPENED | {"name": "data"}]}, "/targets/0/name"),
+        ({"targets": [OPENED | {"layout": {"instance_type": "m7"}}]}, "/targets/0/layout/instance_type"),
+        ({"targets": [OPENED | {"device": {"class": "tape"}}]}, "/targets/0/device/class"),
+        ({"targets": [OPENED | {"device": {"identifier": "i" * 201}}]}, "/targets/0/device/identifier"),
         ({"labels": {str(number): "" for number in range(51)}}, "/labels"),
         ({"labels": {"": "x"}}, "/labels/"),
         ({"labels": {"a": "x" * 501}}, "/labels/a"),
