@@ -19,8 +19,8 @@ from benchapp.accounts.write.accounts import create_invitation
 from benchapp.accounts.write.password_reset import create_reset_link, sign_address
 from benchapp.framework.api.openapi import make_schema
 from benchapp.framework.write.audit import forget_old_audit_records, record_write
-from benchapp.incidents.actions.bulk import take_bulk_steps
 from benchapp.incidents.actions.triage import acknowledge
+from benchapp.incidents.actions.undo import take_bulk_steps
 from benchapp.models import (
     AuditKind,
     AuditRecord,

@@ -41,7 +41,7 @@ from benchapp.framework.api.problems import bad_parameter
 from benchapp.framework.api.responses import answer_rows
 from benchapp.framework.api.shapes import MetricName
 from benchapp.framework.api.view import ApiView
-from benchapp.incidents.read.series_marks import MarkState
+from benchapp.incidents.read.series_status import MarkState
 from benchapp.models import METRIC_FIELDS
 
 _SIDES: Final = ("a", "b")

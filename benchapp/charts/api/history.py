@@ -59,8 +59,8 @@ from benchapp.framework.api.shapes import ERROR_MEANING, MetricAnswer, MetricNam
 from benchapp.framework.api.streaming import answer_stream
 from benchapp.framework.api.view import ApiView
 from benchapp.incidents.read.changes import read_marks_version
-from benchapp.incidents.read.detection_status import read_spreads_version
 from benchapp.incidents.read.maintenance import MARKS_MAXIMUM, read_planned_version
+from benchapp.incidents.read.series_status import read_spreads_version
 from benchapp.models import METRIC_FIELDS, Scope
 
 

@@ -38,7 +38,7 @@ from benchapp.framework.api.problems import bad_parameter
 from benchapp.framework.api.responses import answer_json, answer_lines, state_left_out
 from benchapp.framework.api.view import ApiView
 from benchapp.framework.csv_export import CsvContext
-from benchapp.incidents.read.series_marks import MarkState
+from benchapp.incidents.read.series_status import MarkState
 from benchapp.layouts.api.next_runs import NextRunsAnswer, describe_next_runs, next_runs_parameter
 from benchapp.layouts.read.gap_runs import plan_matrix_runs
 from benchapp.layouts.read.next_runs import NextRuns

@@ -48,7 +48,7 @@ from benchapp.charts.texts.history import (
 )
 from benchapp.framework.times import format_day, format_moment
 from benchapp.incidents.read.changes import ChangeMark
-from benchapp.incidents.read.detection_status import select_detected
+from benchapp.incidents.read.series_status import select_detected
 from benchapp.models import ChangeState
 from benchapp.models.measurement import are_same_kind
 

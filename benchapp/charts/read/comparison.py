@@ -30,8 +30,8 @@ from benchapp.charts.read.comparison_sides import (
     read_side,
     read_values,
 )
-from benchapp.incidents.read.series_marks import SeriesMark, find_worst_mark, read_series_marks
-from benchapp.incidents.rules.typical_change import measure_multiple
+from benchapp.incidents.read.series_status import SeriesMark, find_worst_mark, read_series_marks
+from benchapp.incidents.rules.incidents import measure_multiple
 from benchapp.models import Level
 from benchapp.models.policies.thresholds import read_thresholds
 from benchapp.series.read.shapes import TargetRow, names_of

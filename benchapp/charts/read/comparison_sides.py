@@ -15,7 +15,7 @@ from benchapp.catalog.grammar import Filter
 from benchapp.catalog.metrics import is_latency
 from benchapp.charts.read.downsampling import to_us
 from benchapp.framework.read.binary_columns import fetch_arrays
-from benchapp.incidents.read.series_marks import SeriesMark
+from benchapp.incidents.read.series_status import SeriesMark
 from benchapp.models import Level, Measurement, Series
 from benchapp.models.filtering import match_series
 from benchapp.models.measurement import KIND_CODE

@@ -21,8 +21,8 @@ from benchapp.charts.read.downsampling import SeriesPoints, read_columns
 from benchapp.charts.read.small_steps import SmallStep, read_small_steps
 from benchapp.charts.rules.downsampling import Buckets, thin_points
 from benchapp.incidents.read.changes import ChangeMark, list_changes_of
-from benchapp.incidents.read.detection_status import DetectionStatusRow, list_variability
 from benchapp.incidents.read.maintenance import PlannedMarks, read_planned_marks
+from benchapp.incidents.read.series_status import DetectionStatusRow, list_variability
 from benchapp.models import Environment
 from benchapp.models.filtering import match_series
 from benchapp.series.read.environment_changes import EnvironmentHistory, read_environment_changes

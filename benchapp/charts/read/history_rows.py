@@ -20,7 +20,7 @@ from benchapp.charts.read.history import (
 from benchapp.charts.read.latency import FAN, Fan, Heat
 from benchapp.charts.read.small_steps import SmallStep
 from benchapp.incidents.read.changes import ChangeMark
-from benchapp.incidents.read.detection_status import select_detected
+from benchapp.incidents.read.series_status import select_detected
 from benchapp.models import ChangeState, DirectionName, PlannedEventKind
 from benchapp.series.read.environment_changes import EnvironmentChange
 

@@ -33,7 +33,7 @@ from benchapp.charts.read.series_columns import read_table
 from benchapp.charts.read.series_table import SeriesTable
 from benchapp.framework.read.binary_columns import to_us
 from benchapp.framework.read.result_cache import CHART_S, read_cached
-from benchapp.incidents.read.series_marks import (
+from benchapp.incidents.read.series_status import (
     SeriesMark,
     count_open_regressions,
     read_series_marks,

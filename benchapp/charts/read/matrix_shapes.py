@@ -11,7 +11,7 @@ from benchapp.catalog.grammar import Filter, Value
 from benchapp.catalog.metrics import Metric
 from benchapp.charts.read.axes import Axis
 from benchapp.charts.read.scaling_defaults import FixedDimension, Settings
-from benchapp.incidents.read.series_marks import SeriesMark
+from benchapp.incidents.read.series_status import SeriesMark
 from benchapp.series.read.level_range import NOW, LevelRange
 from benchapp.series.read.levels import CurrentLevel
 

@@ -15,7 +15,7 @@ from benchapp.charts.read.scaling_shapes import (
 )
 from benchapp.charts.read.series_table import SeriesTable
 from benchapp.framework.read.binary_columns import from_us
-from benchapp.incidents.read.series_marks import SeriesMark, read_levels_before, read_series_marks
+from benchapp.incidents.read.series_status import SeriesMark, read_levels_before, read_series_marks
 from benchapp.series.read.level_range import PAST_SERIES_MAXIMUM, LevelRange, read_levels_in
 from benchapp.series.read.level_runs import (
     LevelSpan,

@@ -19,7 +19,7 @@ from benchapp.charts.read.series_columns import read_table
 from benchapp.charts.read.series_table import SeriesTable
 from benchapp.framework.read.binary_columns import fetch_rows
 from benchapp.framework.read.result_cache import CHART_S, read_cached
-from benchapp.incidents.read.series_marks import SeriesMark, rank_mark, read_series_marks
+from benchapp.incidents.read.series_status import SeriesMark, rank_mark, read_series_marks
 from benchapp.models.measurement import are_same_kind, select_kind
 from benchapp.series.read.level_range import NOW, PAST_SERIES_MAXIMUM, LevelRange, read_levels_in
 from benchapp.series.read.levels import LevelRow, find_level_before, read_current_columns, read_levels

@@ -2,7 +2,7 @@
 
 from benchapp.catalog.metrics import CATALOG, format_signed_percent
 from benchapp.framework.times import format_day
-from benchapp.incidents.read.series_marks import SeriesMark
+from benchapp.incidents.read.series_status import SeriesMark
 
 
 def describe_mark(mark: SeriesMark, *, metric: str, has_year: bool) -> str:

@@ -30,9 +30,9 @@ from benchapp.framework.api.permissions import MayRead
 from benchapp.framework.api.problems import bad_parameter
 from benchapp.framework.api.responses import answer_json
 from benchapp.framework.api.view import ApiView
-from benchapp.incidents.actions.acceptance import ChangeAcceptance, explain_acceptance
 from benchapp.incidents.api.changes import ChangeAnswer, describe_change
 from benchapp.incidents.read.changes import list_changes_of_series
+from benchapp.incidents.write.candidates import ChangeAcceptance, explain_acceptance
 from benchapp.models import DetectionStatus
 from benchapp.series.api.series import SpreadIncreaseAnswer, TwoStatesAnswer, no_series
 

@@ -8,7 +8,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from benchapp.charts.texts.marks import describe_mark
-from benchapp.incidents.read.series_marks import ScopeMark, SeriesMark
+from benchapp.incidents.read.series_status import ScopeMark, SeriesMark
 
 MarkKind = Literal["worse", "better", "settled"]
 _TITLES: Final = {

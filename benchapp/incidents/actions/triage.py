@@ -18,15 +18,16 @@ from django.utils import timezone
 
 from benchapp.framework.times import format_utc_moment
 from benchapp.framework.write.conflicts import lock_incidents, retry_conflicts
-from benchapp.incidents.write.events import (
+from benchapp.incidents.write.incidents import (
     TEXT_MAXIMUM,
     Events,
     describe_state,
+    measure_sizes,
     record_events,
+    refresh_incidents,
     write_event,
 )
 from benchapp.incidents.write.merging import merge_incidents
-from benchapp.incidents.write.refresh import measure_sizes, refresh_incidents
 from benchapp.models import (
     UNRESOLVED,
     Change,

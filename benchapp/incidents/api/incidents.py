@@ -1,8 +1,9 @@
-"""Incidents: the list, one incident, triage."""
+"""Incidents: the list, one incident, triage of one and of many, new baselines."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Final
+from uuid import UUID
 
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
@@ -10,6 +11,7 @@ from drf_spectacular.utils import extend_schema
 from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.request import Request
+from rest_framework.response import Response
 
 from benchapp.catalog.grammar import write_filter
 from benchapp.catalog.metrics import CATALOG
@@ -34,19 +36,27 @@ from benchapp.framework.api.parameters import (
     read_parameters,
     refuse_parameters,
 )
-from benchapp.framework.api.permissions import MayRead, MayReadOrEdit, find_person
+from benchapp.framework.api.permissions import MayEdit, MayRead, MayReadOrEdit, find_person
 from benchapp.framework.api.problems import ErrorProblems, bad_value, map_errors, not_found, state_differs
 from benchapp.framework.api.responses import Row, answer_json
 from benchapp.framework.api.shapes import PREFIX
 from benchapp.framework.api.view import ApiView, read_body
 from benchapp.framework.queue import wake_notify, wake_up
 from benchapp.incidents.actions import triage
+from benchapp.incidents.actions.baselines import (
+    AcceptedLevel,
+    AcceptImpact,
+    accept_level,
+    check_acceptable,
+    preview_accept_impact,
+)
 from benchapp.incidents.actions.triage import BadTriage, NotPossible, Step, UnknownIncident, take_steps
+from benchapp.incidents.actions.undo import BULK_ACTIONS, BULK_MAXIMUM, BulkReport, take_bulk_steps, undo_bulk
 from benchapp.incidents.api.changes import ChangeAnswer, describe_change
 from benchapp.incidents.read.changes import CHANGE_SORTS
 from benchapp.incidents.read.incidents import list_incidents, read_incident
 from benchapp.incidents.read.shapes import IncidentDetail, IncidentFilter, IncidentRow, Tab
-from benchapp.models import IncidentState, Role, Severity, User, Verdict
+from benchapp.models import Channel, Incident, IncidentState, Role, Severity, User, Verdict
 from benchapp.models.incident import LINK_LABEL_MAXIMUM
 
 VerdictName = Annotated[str, Meta(extra_json_schema={"enum": [each.value for each in Verdict if each]})]
@@ -380,3 +390,261 @@ def find_incident(incident_id: int) -> IncidentDetail:
     if detail is None:
         raise not_found("incident", f"incident {incident_id} does not exist")
     return detail
+
+
+_SERIES_MAXIMUM: Final = 10_000
+_COMMENT_MAXIMUM: Final = 5000
+
+
+class AcceptedLevelAnswer(ApiAnswer, kw_only=True, frozen=True):
+    series: int
+    metric: str
+    unit: str
+    before: Annotated[float, Meta(description="old level, in the metric's base unit")]
+    level: Annotated[float, Meta(description="new baseline")]
+    relative: Annotated[float, Meta(description="of the stored change: level / before − 1")]
+    is_regression: bool
+    from_at: Annotated[Time, Meta(description="first run of the baseline; earlier runs are not compared")]
+
+
+class OverlappingIncidentAnswer(ApiAnswer, kw_only=True, frozen=True):
+    id: int
+    title: str
+    earlier: Annotated[
+        int, Meta(description="changes from before the baseline: not evaluated any more, it stays open")
+    ]
+    later: Annotated[int, Meta(description="later changes: evaluated again, against the baseline")]
+    drifts: Annotated[int, Meta(description="drifts from the earlier baseline: withdrawn")]
+
+
+class NotifiedSubscriptionAnswer(ApiAnswer, kw_only=True, frozen=True):
+    id: int
+    owner: str
+    channel: Channel
+    is_waiting: Annotated[bool, Meta(description="its notice is not sent yet, and still will be")]
+
+
+class AcceptImpactAnswer(ApiAnswer, kw_only=True, frozen=True):
+    series_count: int
+    levels: Annotated[Sequence[AcceptedLevelAnswer], Meta(description="by series and metric")]
+    incidents: Annotated[
+        Sequence[OverlappingIncidentAnswer],
+        Meta(description="other open incidents with changes of these metrics and series, newest first"),
+    ]
+    subscriptions: Annotated[
+        Sequence[NotifiedSubscriptionAnswer],
+        Meta(description="active ones with a notice of the incident; none is notified of the baseline"),
+    ]
+
+
+class BaselineInput(serializers.Serializer[Any]):
+    """Which levels to accept."""
+
+    series = serializers.ListField(
+        child=serializers.IntegerField(min_value=1, max_value=2**63 - 1),
+        required=False,
+        allow_empty=False,
+        max_length=_SERIES_MAXIMUM,
+        help_text="ids; without it all series of the incident",
+    )
+    comment = serializers.CharField(
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=_COMMENT_MAXIMUM,
+        help_text="plain text",
+    )
+    dry_run = serializers.BooleanField(
+        required=False, default=False, help_text="return the impact only; nothing is saved"
+    )
+
+
+class IncidentBaseline(ApiView):
+    """New baseline of an incident."""
+
+    permission_classes = [MayReadOrEdit]
+
+    @extend_schema(
+        operation_id="accept_baseline",
+        request=BaselineInput,
+        responses={201: IncidentAnswer, 200: AcceptImpactAnswer},
+    )
+    def post(self, request: Request, incident_id: int) -> HttpResponse | Response:
+        """Accept the new levels as baselines and resolve the incident as expected.
+
+        A dry run answers 200 with the impact.
+        """
+        refuse_parameters(request)
+        find_incident(incident_id)
+        wanted = read_body(request, BaselineInput)
+        with map_errors(TRIAGE_PROBLEMS):
+            if wanted["dry_run"]:
+                impact = preview_accept_impact(incident_id, series_ids=wanted.get("series"))
+                check_acceptable(Incident.objects.get(pk=incident_id), impact.levels)
+                return answer_json(request, _describe_impact(impact))
+            take_steps([_make_step(incident_id, wanted, by=find_person(request))])
+        wake_up()
+        wake_notify()
+        answer = describe_incident_detail(find_incident(incident_id))
+        return Response(answer, status=201, headers={"Location": answer.url})
+
+
+def _make_step(incident_id: int, wanted: dict[str, Any], *, by: User | None) -> Step:
+    return partial(
+        accept_level, incident_id, by=by, comment=wanted["comment"], series_ids=wanted.get("series")
+    )
+
+
+def _describe_impact(impact: AcceptImpact) -> AcceptImpactAnswer:
+    return AcceptImpactAnswer(
+        series_count=impact.series_count,
+        levels=[_describe_level(level) for level in impact.levels],
+        incidents=[build(OverlappingIncidentAnswer, each) for each in impact.incidents],
+        subscriptions=[
+            build(NotifiedSubscriptionAnswer, each, owner=each.owner_name, channel=Channel(each.channel))
+            for each in impact.subscriptions
+        ],
+    )
+
+
+def _describe_level(level: AcceptedLevel) -> AcceptedLevelAnswer:
+    return build(AcceptedLevelAnswer, level, series=level.series_id, unit=CATALOG[level.metric].unit)
+
+
+# Action → the fields that it has, besides `comment` of those with text.
+_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "acknowledge": (),
+    "assign": ("assignee",),
+    "resolve": ("verdict", "comment"),
+    "accept": ("comment",),
+    "reopen": ("comment",),
+}
+_REQUIRED: Final[Mapping[str, str]] = {"assign": "assignee", "resolve": "verdict"}
+_OPTIONAL: Final = ("assignee", "verdict", "comment")
+
+
+class RefusedIncidentAnswer(ApiAnswer, kw_only=True, frozen=True):
+    incident: int
+    reason: str
+
+
+class BulkTriageAnswer(ApiAnswer, kw_only=True, frozen=True):
+    id: Annotated[
+        UUID | None,
+        Meta(description="of the action, to undo it; null if no incident was changed, or of an undo"),
+    ]
+    changed: Annotated[Sequence[int], Meta(description="incidents, ascending")]
+    refused: Annotated[
+        Sequence[RefusedIncidentAnswer], Meta(description="incidents that were not changed, ascending")
+    ]
+    undo: Annotated[str | None, Meta(description="DELETE restores the changed incidents")]
+
+
+class BulkTriageInput(serializers.Serializer[Any]):
+    """One action for several incidents."""
+
+    incidents = serializers.ListField(
+        child=serializers.IntegerField(min_value=1, max_value=2**63 - 1),
+        allow_empty=False,
+        max_length=BULK_MAXIMUM,
+        help_text="ids",
+    )
+    action = ChoiceParameter(
+        choices=BULK_ACTIONS, help_text="accept: the new levels of all series as baselines"
+    )
+    verdict = ChoiceParameter(
+        choices=[each.value for each in Verdict if each], required=False, help_text="of resolve: required"
+    )
+    assignee = serializers.CharField(
+        required=False,
+        allow_null=True,
+        max_length=150,
+        help_text="of assign: required; a user name, null: unassigned",
+    )
+    comment = serializers.CharField(
+        required=False,
+        max_length=COMMENT_MAXIMUM,
+        help_text="of resolve, accept and reopen: plain text",
+    )
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Require the fields of the action, and no others; generated clients write null for those not given."""
+        action = attrs["action"]
+        required = _REQUIRED.get(action)
+        if required and required not in attrs:
+            raise serializers.ValidationError({required: f"the action {action} requires it"})
+        for name in _OPTIONAL:
+            if attrs.get(name) is not None and name not in _FIELDS[action]:
+                raise serializers.ValidationError({name: f"the action {action} does not have it"})
+        return attrs
+
+
+class BulkTriage(ApiView):
+    """Triage of several incidents at once."""
+
+    permission_classes = [MayEdit]
+
+    @extend_schema(
+        operation_id="triage_incidents", request=BulkTriageInput, responses={200: BulkTriageAnswer}
+    )
+    def post(self, request: Request) -> HttpResponse:
+        """Take the same action on several incidents, in one transaction.
+
+        Incidents on which it is not possible are not changed, and reported with the reason.
+        """
+        refuse_parameters(request)
+        wanted = read_body(request, BulkTriageInput)
+        make = _make_steps(wanted, by=find_person(request))
+        report = take_bulk_steps({incident_id: make(incident_id) for incident_id in wanted["incidents"]})
+        return _answer(request, report)
+
+
+class OneBulkTriage(ApiView):
+    """One triage of several incidents."""
+
+    permission_classes = [MayEdit]
+
+    @extend_schema(operation_id="undo_triage_of_incidents", responses={200: BulkTriageAnswer})
+    def delete(self, request: Request, bulk: UUID) -> HttpResponse:
+        """Restore the incidents of one's own action, except those that were changed since, which are reported.
+
+        An action by a token is that of its owner.
+        """
+        refuse_parameters(request)
+        report = undo_bulk(bulk.hex, by=find_person(request))
+        if not report.events and not report.refused:
+            raise not_found(
+                "action",
+                f"action {bulk} of yours does not exist or is already undone",
+            )
+        return _answer(request, report)
+
+
+def _make_steps(wanted: Mapping[str, Any], *, by: User | None) -> Callable[[int], Step]:
+    """Return what makes the step of an incident."""
+    comment = wanted.get("comment", "")
+    match wanted["action"]:
+        case "acknowledge":
+            return lambda each: partial(triage.acknowledge, each, by=by)
+        case "assign":
+            to = find_editor(wanted["assignee"])
+            return lambda each: partial(triage.assign, each, by=by, to=to)
+        case "resolve":
+            verdict = wanted["verdict"]
+            return lambda each: partial(triage.resolve, each, by=by, verdict=verdict, comment=comment)
+        case "accept":
+            return lambda each: partial(accept_level, each, by=by, comment=comment, series_ids=None)
+        case _:
+            return lambda each: partial(triage.reopen, each, by=by, comment=comment)
+
+
+def _answer(request: Request, report: BulkReport) -> HttpResponse:
+    wake_up()
+    wake_notify()
+    answer = BulkTriageAnswer(
+        id=UUID(report.bulk) if report.bulk else None,
+        changed=[event.incident_id for event in report.events],
+        refused=[RefusedIncidentAnswer(incident=each, reason=reason) for each, reason in report.refused],
+        undo=f"{PREFIX}/incidents/bulk/{UUID(report.bulk)}" if report.bulk else None,
+    )
+    return answer_json(request, answer)

@@ -26,10 +26,11 @@ from benchapp.framework.api.parameters import (
 )
 from benchapp.framework.read.pagination import Page
 from benchapp.incidents.read.maintenance import list_planned_events, read_planned_event
-from benchapp.incidents.write.impact import RUNS_COUNTED, preview_impact
 from benchapp.incidents.write.planned_events import (
     EVENTS,
+    RUNS_COUNTED,
     end_planned_event,
+    preview_impact,
     resume_planned_event,
 )
 from benchapp.models import (

@@ -19,7 +19,7 @@ from benchapp.framework.pages.filter_forms import keep_query, read_choice
 from benchapp.framework.pages.pagination import read_page_number, turn_page
 from benchapp.framework.pages.time_range import describe_bounds, read_time_range
 from benchapp.framework.pages.value_texts import format_count, format_integer, format_percent
-from benchapp.incidents.pages.detection_status_texts import describe_detection
+from benchapp.incidents.pages.texts import describe_detection
 from benchapp.incidents.read.benchmark_health import (
     PERIOD_DAYS,
     SERIES_MAXIMUM,
@@ -31,7 +31,7 @@ from benchapp.incidents.read.benchmark_health import (
     VerdictRow,
     read_benchmark_health,
 )
-from benchapp.incidents.read.detection_status import list_detection_status
+from benchapp.incidents.read.series_status import list_detection_status
 from benchapp.models import SAMPLE_HOST, DetectionStatus, name_scopes
 from benchapp.series.read.exclusions import has_series
 from benchapp.series.read.level_range import match_span

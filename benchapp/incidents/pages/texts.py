@@ -1,19 +1,30 @@
-"""Texts of incidents and changes."""
+"""Texts and table rows of incidents, changes and detection status."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
+from urllib.parse import urlencode
 
-from benchapp.catalog.metrics import CATALOG, format_value
+from django.urls import reverse
+
+from benchapp.catalog.metrics import CATALOG, Metric, format_value
+from benchapp.charts.pages.history.variability_texts import describe_variability
 from benchapp.charts.texts.history import describe_slope
 from benchapp.framework.pages.value_texts import (
+    format_age,
     format_change_size,
     format_count,
+    format_integer,
+    format_percent,
     format_signed_percent,
 )
 from benchapp.framework.times import format_moment
-from benchapp.incidents.read.changes import ChangeRow
+from benchapp.incidents.actions.baselines import AcceptedLevel
+from benchapp.incidents.read.changes import ChangeRow, SeriesName, find_ended
+from benchapp.incidents.read.series_status import DetectionStatusCounts, DetectionStatusRow
 from benchapp.incidents.read.shapes import EventRow, IncidentDetail, IncidentRow, MetricSizeRow, Tab
-from benchapp.models import ChangeState, Severity, name_scopes
+from benchapp.models import ChangeState, DetectionStatus, Severity, name_scopes
 
 # Confidence closer to 1 than this is shown as "> 99.99 %"; closer than the second one gets two digits.
 _DOUBT_MINIMUM: Final = 0.0001
@@ -206,3 +217,338 @@ def describe_drift(change: ChangeRow) -> str:
 def format_level(value: float, metric: str) -> str:
     """Format a level of a metric with its unit."""
     return format_value(value, CATALOG[metric].unit)
+
+
+SEVERITIES: Final = {Severity.HIGH: "High", Severity.MEDIUM: "Medium", Severity.LOW: "Low"}
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Size of a change. kind: worse or better; sign: direction, so that color is not the only cue."""
+
+    kind: str
+    sign: str
+    text: str
+    interval: str
+
+    @property
+    def word(self) -> str:
+        """Return the meaning of the color."""
+        return "regression" if self.kind == "worse" else "improvement"
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentLine:
+    """One incident in the inbox. suspect: "" if no environment change coincides; link: "" without a safe one."""
+
+    row: IncidentRow
+    severity: str
+    size: Size
+    place: str
+    is_pool: bool
+    suspect: str
+    age: str
+    link: str
+
+
+@dataclass(frozen=True, slots=True)
+class AffectedSeriesLine:
+    """One metric of a series, before and after a change.
+
+    recovery: "recovered from −25 %" if it ends a regression, else ""; ended: that regression.
+    """
+
+    row: ChangeRow
+    label: str
+    before: str
+    after: str
+    size: Size
+    state: str
+    confidence: str
+    url: str
+    recovery: str
+    ended: ChangeRow | None
+
+
+def make_incident_lines(rows: Iterable[IncidentRow]) -> list[IncidentLine]:
+    """Return the rows of the inbox."""
+    return [make_incident_line(row) for row in rows]
+
+
+def make_incident_line(row: IncidentRow) -> IncidentLine:
+    """Return the row of one incident."""
+    kind, _, name = row.scope.partition(":")
+    return IncidentLine(
+        row=row,
+        severity=SEVERITIES[Severity(row.severity)],
+        size=make_size(row.relative, *_find_range(row), is_regression=row.is_regression),
+        place=name,
+        is_pool=kind == "pool",
+        suspect=describe_first_suspect(row),
+        age=format_age(row.opened_at),
+        link=row.link if row.link.startswith(("https://", "http://")) else "",
+    )
+
+
+def _find_range(row: IncidentRow) -> tuple[float | None, float | None]:
+    """Return the smallest and the largest change of the typical metric; None if they are the same."""
+    low, high = row.relative_low, row.relative_high
+    if low is None or high is None or low == high:
+        return None, None
+    return (low, high) if abs(low) < abs(high) else (high, low)
+
+
+def make_change_lines(rows: Sequence[ChangeRow]) -> list[AffectedSeriesLine]:
+    """Return the rows of an incident's or a series' changes."""
+    ended = find_ended(rows)
+    return [
+        AffectedSeriesLine(
+            row=row,
+            label=CATALOG[row.metric].short,
+            before=format_level(row.before_median, row.metric),
+            after=format_level(row.after_median, row.metric),
+            size=make_size(
+                row.relative, row.relative_low, row.relative_high, is_regression=row.is_regression
+            ),
+            state=_describe_state(row),
+            confidence=format_confidence(row.confidence),
+            url=f"{reverse('series', args=[row.series.id])}?{urlencode({'metric': row.metric})}",
+            recovery=f"recovered from {format_signed_percent(ended[row.id].relative)}"
+            if row.id in ended
+            else "",
+            ended=ended.get(row.id),
+        )
+        for row in rows
+    ]
+
+
+def _describe_state(row: ChangeRow) -> str:
+    """Describe the state of a change: "confirmed", "drift, confirmed", "provisional, young series"."""
+    state = STATES[ChangeState(row.state)]
+    if row.is_drift or row.is_pooled:
+        return f"{'drift' if row.is_drift else 'pooled'}, {state}"
+    return f"{state}, young series" if row.is_young else state
+
+
+@dataclass(frozen=True, slots=True)
+class SuspectLine:
+    """An environment change that coincides. share: of the changes; other_hosts: "" if no other host has it.
+
+    is_near: it coincides within a run.
+    """
+
+    name: str
+    before: str
+    after: str
+    share: str
+    count: str
+    other_hosts: str
+    is_near: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedLevelLine:
+    """A possible baseline of one metric, as text; from_at: its first run."""
+
+    label: str
+    before: str
+    after: str
+    size: Size
+    from_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedLine:
+    """One series with possible baselines, one of each metric."""
+
+    series_id: int
+    title: str
+    place: str
+    levels: tuple[AcceptedLevelLine, ...]
+
+
+def list_suspects(row: IncidentRow) -> list[SuspectLine]:
+    """Return coinciding environment changes, most likely cause first."""
+    return [
+        SuspectLine(
+            name=format_fact_name(str(suspect.get("name", ""))),
+            before=str(suspect.get("before") or "unknown"),
+            after=str(suspect.get("after") or "unknown"),
+            share=f"{float(suspect.get('share') or 0):.0%}".replace("%", " %"),
+            count=f"{suspect['coincides_with']} of {suspect['changes']}" if suspect.get("changes") else "",
+            other_hosts=describe_other_hosts(suspect),
+            is_near=bool(suspect.get("is_near")),
+        )
+        for suspect in row.suspects
+    ]
+
+
+def make_accepted_lines(
+    accepted: Sequence[AcceptedLevel], names: Mapping[int, SeriesName]
+) -> list[AcceptedLine]:
+    """Return the baselines that accepting would set, one row per series; names: by series id."""
+    by_series: dict[int, list[AcceptedLevel]] = {}
+    for level in accepted:
+        by_series.setdefault(level.series_id, []).append(level)
+    return [
+        AcceptedLine(
+            series_id=series_id,
+            title=name.workload_title if (name := names.get(series_id)) else f"series {series_id}",
+            place=f"{name.scope_name} · {name.target_title}" if name else "",
+            levels=tuple(
+                AcceptedLevelLine(
+                    label=CATALOG[level.metric].short,
+                    before=format_level(level.before, level.metric),
+                    after=format_level(level.level, level.metric),
+                    size=make_size(level.relative, None, None, is_regression=level.is_regression),
+                    from_at=level.from_at,
+                )
+                for level in levels
+            ),
+        )
+        for series_id, levels in by_series.items()
+    ]
+
+
+def make_size(relative: float, low: float | None, high: float | None, *, is_regression: bool) -> Size:
+    """Return the size of a change for display."""
+    return Size(
+        kind="worse" if is_regression else "better",
+        sign="▲" if relative > 0 else "▼",
+        text=format_signed_percent(relative),
+        interval=format_confidence_interval(low, high),
+    )
+
+
+# Difference from the usual run from which a phase of a season is named, and ranges of phases at most.
+_SEASON_MINIMUM: Final = 0.02
+_SEASON_RANGES: Final = 3
+_WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+
+
+def describe_status(counts: DetectionStatusCounts) -> list[tuple[str, str]]:
+    """Return (status, text): "412 metrics monitored", "37 learning"; nothing if none is monitored."""
+    known = counts.by_status
+    total = sum(known.values())
+    if not total:
+        return []
+    count = format_count(total - 1 if counts.has_more else total, "metric")
+    parts = [("", f"{'more than ' if counts.has_more else ''}{count} monitored")]
+    for status, text in (
+        (DetectionStatus.LEARNING, "learning"),
+        (DetectionStatus.NOISY, "too noisy"),
+        (DetectionStatus.STALE, "stale"),
+    ):
+        if known.get(status):
+            parts.append((status.value, f"{format_integer(known[status])} {text}"))
+    return parts
+
+
+def describe_metric_detection(rows: Sequence[DetectionStatusRow], metric: Metric) -> list[str]:
+    """Describe the detection of a metric of a series; bandwidth and IOPS refer to each other."""
+    by_metric = {row.metric: row for row in rows}
+    if not by_metric:
+        return ["Not evaluated yet: detection starts at 6 runs."]
+    own = by_metric.get(metric.name)
+    if own is not None:
+        return [describe_detection(own), *describe_variability(own, metric), *_describe_seasons(own)]
+    # With one block size IOPS and bandwidth are one signal, of which one is judged.
+    twin = {"iops": "bandwidth_bytes_per_s", "bandwidth_bytes_per_s": "iops"}.get(metric.name, "")
+    if twin in by_metric:
+        row, judged_metric = by_metric[twin], CATALOG[twin]
+        return [
+            f"{metric.label} is detected by {judged_metric.label}. {describe_detection(row)}",
+            *describe_variability(row, judged_metric),
+            *_describe_seasons(row),
+        ]
+    judged = ", ".join(CATALOG[name].label for name in by_metric)
+    return [f"No detection in this metric. Detected metrics: {judged}."]
+
+
+def describe_detection(row: DetectionStatusRow) -> str:
+    """Describe the status of a metric, the smallest detectable change, and the runs needed for a smaller one."""
+    metric = CATALOG[row.metric]
+    text = {
+        DetectionStatus.LEARNING: _describe_learning,
+        DetectionStatus.NOISY: _describe_noisy,
+        DetectionStatus.STEADY: _describe_steady,
+        DetectionStatus.STALE: _describe_stale,
+    }[DetectionStatus(row.status)](row, metric)
+    if row.baseline_from_at is not None:
+        since = format_moment(row.baseline_from_at)
+        text = f"{text} Baseline accepted from {since}; earlier runs are not compared."
+    return text
+
+
+def _describe_seasons(row: DetectionStatusRow) -> Iterator[str]:
+    """Yield the seasons that are removed before detection: "Weekly pattern: Sat and Sun −15 %"."""
+    for season, title in (("hour", "Daily pattern"), ("weekday", "Weekly pattern")):
+        ranges = describe_phases(season, row.seasons.get(season, ()))
+        if ranges:
+            yield f"{title}: {', '.join(ranges)}; removed before detection."
+
+
+def describe_phases(season: str, factors: Sequence[float]) -> list[str]:
+    """Return the ranges of hours (UTC) or weekdays that differ from the usual run by 2 % or more, largest first.
+
+    At most three, neighbors of the same sign together, with their mean difference.
+    """
+    ranges: list[list[int]] = []
+    for phase, factor in enumerate(factors):
+        if abs(factor - 1) < _SEASON_MINIMUM:
+            continue
+        last = ranges[-1] if ranges else []
+        if last and last[-1] == phase - 1 and (factors[last[-1]] > 1) == (factor > 1):
+            last.append(phase)
+        else:
+            ranges.append([phase])
+    sized = [(sum(factors[phase] for phase in each) / len(each) - 1, each) for each in ranges]
+    sized.sort(key=lambda item: -abs(item[0]))
+    return [
+        f"{_name_phases(season, each)} {format_signed_percent(size)}" for size, each in sized[:_SEASON_RANGES]
+    ]
+
+
+def _name_phases(season: str, phases: Sequence[int]) -> str:
+    if season == "hour":
+        return f"{phases[0]:02}:00–{(phases[-1] + 1) % 24:02}:00 UTC"
+    names = [_WEEKDAYS[phase] for phase in phases]
+    return " and ".join(names) if len(names) < 3 else f"{names[0]} to {names[-1]}"
+
+
+def _describe_learning(row: DetectionStatusRow, metric: Metric) -> str:
+    """Say what is detected already: from 6 runs on steps, which open incidents once they are confirmed."""
+    runs = f"{row.n} of {row.n + (row.runs_needed or 0)} runs"
+    return f"Learning: {runs}. Steps open incidents once they are confirmed.{_describe_drift_start(row)}"
+
+
+def _describe_drift_start(row: DetectionStatusRow) -> str:
+    return f" Drifts are judged from {row.drift_runs} runs on." if row.n < row.drift_runs else ""
+
+
+def _describe_noisy(row: DetectionStatusRow, metric: Metric) -> str:
+    least = (
+        f"smallest detectable change: {format_percent(row.smallest_detectable_change)}"
+        if row.smallest_detectable_change
+        else ""
+    )
+    threshold = format_percent(row.threshold)
+    more = f" Finding {threshold} needs {format_count(row.runs_needed, 'run')}." if row.runs_needed else ""
+    return f"Too noisy: {least or 'the standard deviation is too large'}; threshold: {threshold}.{more}"
+
+
+def _describe_steady(row: DetectionStatusRow, metric: Metric) -> str:
+    # Not "spread": that is the width from p10 to p90 everywhere else on the page.
+    deviation = f", standard deviation {format_percent(row.spread)}" if row.spread is not None else ""
+    least = (
+        f" Smallest detectable change: {format_percent(row.smallest_detectable_change)} after five runs."
+        if row.smallest_detectable_change
+        else ""
+    )
+    threshold = format_percent(row.threshold)
+    more = f" Finding {threshold} needs {format_count(row.runs_needed, 'run')}." if row.runs_needed else ""
+    return f"Steady{deviation}.{least}{more}{_describe_drift_start(row)}"
+
+
+def _describe_stale(row: DetectionStatusRow, metric: Metric) -> str:
+    return "Stale: no recent run."

@@ -10,8 +10,7 @@ from benchapp.catalog.dimensions import SERIES_DIMENSIONS, Dimension, name_patte
 from benchapp.catalog.grammar import Value
 from benchapp.catalog.metrics import CATALOG, Metric
 from benchapp.incidents.read.shapes import IncidentRow
-from benchapp.incidents.rules.grouping import find_event_window
-from benchapp.incidents.rules.matrix_axes import choose_axes, determines
+from benchapp.incidents.rules.incidents import choose_axes, determines, find_event_window
 from benchapp.models import Change, ChangeState, DetectionResult, Series
 from benchapp.series.read.titles import describe_setting, describe_value, name_scope, order_value
 

@@ -1,4 +1,4 @@
-"""Candidates: changes that may belong to incidents, and the family of tests for their significance."""
+"""Candidates: changes that may belong to incidents, the family of tests for their significance, what explains them."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,9 +13,28 @@ from benchapp.detection.rules.baselines import DRIFT_METHOD
 from benchapp.detection.rules.noise_profile import BASELINE_RUNS
 from benchapp.detection.rules.pooled_levels import POOLED_METHOD
 from benchapp.detection.rules.recovery import find_recoveries
-from benchapp.detection.rules.significance import ChangeClaim, ScopeTests, count_separated
-from benchapp.incidents.rules.grouping import Moment
-from benchapp.models import Change, ChangeState, DetectionResult, DetectionStatus, Host, IncidentState
+from benchapp.detection.rules.significance import (
+    FALSE_CHANCE,
+    ChangeClaim,
+    ScopeTests,
+    count_required_series,
+    count_separated,
+    find_required_chance,
+    measure_joint_chance,
+)
+from benchapp.incidents.rules.incidents import Moment, cluster_moments
+from benchapp.models import (
+    Change,
+    ChangeState,
+    DetectionResult,
+    DetectionStatus,
+    Host,
+    IncidentState,
+    PlannedEvent,
+    PlannedEventKind,
+    Series,
+)
+from benchapp.models.planned_event_filtering import match_planned_events
 
 # Changes that began longer before the current batch are not assigned any more.
 _REACH: Final = timedelta(days=60)
@@ -196,3 +215,125 @@ def _read_results(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[int, str], De
     if not ids:
         return {}
     return {(row.series_id, row.metric): row for row in DetectionResult.objects.filter(series_id__in=ids)}
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeStart:
+    """What decides whether a change is expected; at: when its first run started."""
+
+    change_id: int
+    series_id: int
+    metric: str
+    is_regression: bool
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The planned event that a change falls under."""
+
+    planned_event_id: int
+    reason: str
+
+
+def find_expected(changes: Sequence[ChangeStart]) -> dict[int, Expected]:
+    """Return the planned event of each change that began within one, by the change's id."""
+    if not changes:
+        return {}
+    times = [change.at for change in changes]
+    active = PlannedEvent.objects.meeting(min(times), max(times)).filter(kind=PlannedEventKind.CHANGE)
+    matched = match_planned_events(
+        active, Series.objects.filter(pk__in={change.series_id for change in changes})
+    )
+    found = {}
+    for change in changes:
+        for planned_event in matched.get(change.series_id, ()):
+            if planned_event.covers(change.metric, is_regression=change.is_regression, at=change.at):
+                found[change.change_id] = Expected(planned_event.pk, planned_event.reason)
+                break
+    return found
+
+
+# Changes of a metric that are explained, the newest.
+EXPLAINED_MAXIMUM: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeAcceptance:
+    """The significance test of one change of level, with its inputs.
+
+    chance: that noise alone causes the change, according to the detector. is_separated: all values after it are far
+    from all values before it, so that its size counts. simultaneous: series of the host or pool that changed in the
+    same runs in the same direction, with this one. joint_chance: that noise causes all of these; significant up to
+    allowed_chance. tests, series: evaluated metrics and series of the host or pool; hosts: of the fleet.
+    required_chance: at which this change alone would be significant. required_series: that would have to change like
+    this one; None if all are too few. may_join: the series has enough runs; may_open: the change exceeds its noise.
+    """
+
+    change_id: int
+    incident_id: int | None
+    chance: float
+    is_separated: bool
+    simultaneous: int
+    joint_chance: float
+    allowed_chance: float
+    tests: int
+    series: int
+    hosts: int
+    required_chance: float
+    required_series: int | None
+    may_join: bool
+    may_open: bool
+
+    @property
+    def is_significant(self) -> bool:
+        """Return whether noise alone does not explain the simultaneous changes."""
+        return self.joint_chance <= self.allowed_chance
+
+
+def explain_acceptance(series_id: int, metric: str) -> dict[int, ChangeAcceptance]:
+    """Return the test of the newest live changes of level of a metric, at most five, by the id of the change.
+
+    Drifts and changes of pooled levels have tests of another kind and are omitted. Five queries, one without changes.
+    """
+    rows = Change.objects.filter(series_id=series_id, metric=metric).exclude(
+        method__in=(DRIFT_METHOD, POOLED_METHOD)
+    )
+    live = rows.filter(state__in=(ChangeState.PROVISIONAL, ChangeState.CONFIRMED)).order_by(
+        "-started_at", "-id"
+    )
+    newest = list(live.values_list("id", "started_at", "series__scope")[:EXPLAINED_MAXIMUM])
+    if not newest:
+        return {}
+    wanted = {change_id for change_id, _, _ in newest}
+    scope = newest[0][2]
+    candidates = read_candidates([scope], around=newest[-1][1], reads_results=True)
+    family = read_families([scope])[scope]
+    found = {}
+    for is_regression in (True, False):
+        by_key = {one.change_id: one for one in candidates if one.is_regression == is_regression}
+        for cluster in cluster_moments(one.moment for one in by_key.values()):
+            together = [by_key[moment.key] for moment in cluster]
+            for candidate in together:
+                if candidate.change_id in wanted:
+                    found[candidate.change_id] = _explain(candidate, together, family)
+    return found
+
+
+def _explain(candidate: Candidate, together: Sequence[Candidate], family: ScopeTests) -> ChangeAcceptance:
+    return ChangeAcceptance(
+        change_id=candidate.change_id,
+        incident_id=candidate.incident_id,
+        chance=candidate.chance,
+        is_separated=candidate.separated_before > 0,
+        simultaneous=len({one.series_id for one in together}),
+        joint_chance=measure_joint_chance([one.claim for one in together], family),
+        allowed_chance=FALSE_CHANCE / max(family.scopes, 1),
+        tests=family.tests,
+        series=family.series,
+        hosts=family.scopes,
+        required_chance=find_required_chance(family),
+        required_series=count_required_series(candidate.claim, family),
+        may_join=candidate.may_join,
+        may_open=candidate.may_open,
+    )

@@ -18,8 +18,7 @@ from benchapp.catalog.dimensions import DIMENSIONS, SERIES_DIMENSIONS, describe_
 from benchapp.catalog.grammar import write_value
 from benchapp.catalog.metrics import CATALOG, format_integer
 from benchapp.detection.rules.baselines import DRIFT_METHOD
-from benchapp.incidents.rules.common_factors import CommonFactor, find_common_factors
-from benchapp.incidents.rules.grouping import find_event_window
+from benchapp.incidents.rules.incidents import CommonFactor, find_common_factors, find_event_window
 from benchapp.models import Change, ChangeState, Incident, Series
 
 # Changes that are read; a host of a pool is affected in all of them or in none.

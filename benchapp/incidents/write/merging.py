@@ -10,10 +10,9 @@ from django.db.models import Exists, OuterRef
 
 from benchapp.catalog.grammar import parse_filter
 from benchapp.detection.rules.baselines import DRIFT_METHOD
-from benchapp.incidents.rules.grouping import find_event_window
+from benchapp.incidents.rules.incidents import find_event_window
 from benchapp.incidents.write.common_factors import read_intervals, write_factor_filter
-from benchapp.incidents.write.events import Events, describe_state, write_event
-from benchapp.incidents.write.refresh import find_slope
+from benchapp.incidents.write.incidents import Events, describe_state, find_slope, write_event
 from benchapp.models import Change, ChangeState, Incident, IncidentEvent, IncidentState, Slope, User
 from benchapp.models.filtering import match_series
 

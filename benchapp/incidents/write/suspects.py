@@ -1,31 +1,291 @@
 """Suspects: environment changes that coincide with an incident (kernel, firmware, mount, array, labels, conditions).
 
+A kernel upgrade of five hosts of which one regressed is a weaker suspect than an upgrade of that host alone. Labels and
+conditions belong to a run and have no counter-evidence.
+
 The last good and the first bad run of each change are compared, on the same host. The base rate of each environment
 change is counted over earlier runs of these hosts. Conditions of a run (free memory, load, fill of the filesystem,
 extents of the file) count from a change of 20 %.
 """
 
+import json
+import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, Final
 
-from benchapp.incidents.rules.suspects import (
+from django.db import connection
+from django.db.models import Case, Count, F, Q, QuerySet, Value, When
+
+from benchapp.catalog.metrics import cut_text
+from benchapp.detection.rules.suspicion_test import CONFIRMED_AFTER_RUNS
+from benchapp.incidents.rules.incidents import (
     Elsewhere,
     FactDifference,
     Suspect,
+    find_event_window,
     rank_suspects,
     weigh_elsewhere,
 )
-from benchapp.incidents.write.counter_evidence import find_elsewhere
-from benchapp.incidents.write.run_facts import (
-    RunFacts,
-    compare_facts,
-    flatten_environment,
-    read_facts_of,
-    with_facts,
+from benchapp.incidents.write.common_factors import CHANGED_SHARE, read_shares
+from benchapp.models import (
+    ENVIRONMENT_FIELDS,
+    RECENTLY_REPORTED,
+    Change,
+    ChangeState,
+    DetectionResult,
+    DetectionStatus,
+    Environment,
+    Host,
+    Measurement,
+    Run,
 )
-from benchapp.models import Change, Environment, Measurement, Run
+
+_TEXT_MAXIMUM: Final = 80
+_DEPTH_MAXIMUM: Final = 4
+_NUMBER: Final = re.compile(r"-?\d{1,18}(\.\d{1,9})?")
+# Conditions of a run (load, free memory) always vary: a difference starts at 20 %.
+_CONDITION_STEP: Final = 0.2
+# Facts without influence on performance.
+_IRRELEVANT: Final = frozenset({"time_zone"})
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """lasting: environment and labels by name; conditions: state at the time of the run."""
+
+    lasting: Mapping[str, str]
+    conditions: Mapping[str, str]
+
+
+_flat: dict[bytes, Mapping[str, str]] = {}
+# Environments are few and never change: a host has the same for months.
+_CACHED_MAXIMUM: Final = 2000
+
+
+def with_facts(runs: QuerySet[Run]) -> QuerySet[Run]:
+    """Select environment and conditions of runs, without their long columns."""
+    return (
+        runs.select_related("environment", "host")
+        .defer("warnings", "command")
+        .annotate(conditions=F("command__conditions"))
+    )
+
+
+def read_facts_of(run: Run) -> RunFacts:
+    """Return the facts of a run from `with_facts`."""
+    labels = {f"label {name}": _write(value) for name, value in (run.labels or {}).items()}
+    conditions = getattr(run, "conditions", None)
+    return RunFacts(
+        {**flatten_environment(run.environment), **labels},
+        dict(_flatten(conditions, "")) if isinstance(conditions, dict) else {},
+    )
+
+
+def compare_facts(before: RunFacts, after: RunFacts) -> tuple[FactDifference, ...]:
+    """Return the differences by name. A condition of only one of the runs is not a difference."""
+    names = sorted(before.lasting.keys() | after.lasting.keys())
+    found = [
+        FactDifference(name, before.lasting.get(name), after.lasting.get(name))
+        for name in names
+        if before.lasting.get(name) != after.lasting.get(name)
+        and not (name in RECENTLY_REPORTED and None in (before.lasting.get(name), after.lasting.get(name)))
+    ]
+    for name in sorted(before.conditions.keys() & after.conditions.keys()):
+        old, new = before.conditions[name], after.conditions[name]
+        if _has_changed(old, new):
+            found.append(FactDifference(name, old, new))
+    return tuple(found)
+
+
+def flatten_environment(environment: Environment) -> Mapping[str, str]:
+    """Return an environment as flat text by name, without irrelevant facts."""
+    key = bytes(environment.key)
+    if key not in _flat:
+        if len(_flat) >= _CACHED_MAXIMUM:
+            _flat.clear()
+        plain = {
+            name: _write(value)
+            for name in ENVIRONMENT_FIELDS
+            if name != "facts" and (value := getattr(environment, name)) not in (None, "")
+        }
+        facts = {name: value for name, value in (environment.facts or {}).items() if name not in _IRRELEVANT}
+        _flat[key] = {**dict(_flatten(facts, "")), **plain}
+    return _flat[key]
+
+
+def _flatten(facts: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
+    for name, value in facts.items():
+        path = f"{prefix}{name}"
+        if isinstance(value, Mapping) and path.count(".") < _DEPTH_MAXIMUM:
+            yield from _flatten(value, f"{path}.")
+        elif value is not None and value != "":
+            yield path, _write(value)
+
+
+def _write(value: Any) -> str:
+    text = (
+        value
+        if isinstance(value, str)
+        else json.dumps(value, ensure_ascii=False, sort_keys=True, default=str)
+    )
+    return cut_text(text, _TEXT_MAXIMUM)
+
+
+def _has_changed(before: str, after: str) -> bool:
+    if not (_NUMBER.fullmatch(before) and _NUMBER.fullmatch(after)):
+        return before != after
+    old, new = float(before), float(after)
+    return abs(new - old) > _CONDITION_STEP * max(abs(old), abs(new))
+
+
+# Around the changes: an upgrade rolls through a fleet within weeks.
+WITHIN: Final = timedelta(days=14)
+# Other hosts that are read, those of the same pools first.
+HOSTS_MAXIMUM: Final = 200
+_STEPS_MAXIMUM: Final = 2000
+# Changes of a pool that are read for the share of each host.
+_MEMBERS_MAXIMUM: Final = 50
+# A change of daily runs is placed one run too early or late now and then.
+_WINDOW_MINIMUM: Final = timedelta(days=2)
+_STEPS: Final = (
+    "SELECT host_id, was, environment_id, started_at FROM ("
+    " SELECT host_id, environment_id, started_at, lag(environment_id) OVER"
+    "  (PARTITION BY host_id, target_id ORDER BY started_at, id) AS was"
+    " FROM benchapp_run WHERE host_id = ANY(%s) AND error = 0 AND started_at BETWEEN %s AND %s) AS stepped"
+    " WHERE was <> environment_id ORDER BY started_at, host_id LIMIT %s"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _HostChange:
+    """An environment change on a host."""
+
+    host: Host
+    at: datetime
+
+
+def find_elsewhere(
+    differences: Collection[FactDifference], changes: Sequence[Change], *, involved: Collection[int]
+) -> dict[FactDifference, Elsewhere]:
+    """Return the other hosts with the same environment change within 14 days, regressed or unaffected.
+
+    involved: ids of the affected hosts. A host is unaffected if five runs since its change show no change of level;
+    undecided hosts are ignored. At most eight queries.
+    """
+    hosts = _list_hosts(involved)
+    host_changes = _find_host_changes(differences, hosts, changes) if differences and hosts else {}
+    if not host_changes:
+        return {}
+    everyone = [host_change for found in host_changes.values() for host_change in found]
+    states = _HostStates(changes, everyone)
+    return {
+        difference: Elsewhere(
+            regressed=tuple(sorted(one.host.name for one in found if states.has_changed(one))),
+            unaffected=tuple(sorted(one.host.name for one in found if states.is_unaffected(one))),
+            here=len(involved),
+        )
+        for difference, found in host_changes.items()
+    }
+
+
+def _list_hosts(involved: Collection[int]) -> dict[int, Host]:
+    pools = set(Host.objects.filter(pk__in=involved).exclude(pool="").values_list("pool", flat=True))
+    others = Host.objects.active().exclude(pk__in=involved)
+    is_near = Case(When(pool__in=pools, then=Value(0)), default=Value(1))
+    return {host.pk: host for host in others.order_by(is_near, "id")[:HOSTS_MAXIMUM]}
+
+
+def _find_host_changes(
+    differences: Collection[FactDifference], hosts: Mapping[int, Host], changes: Sequence[Change]
+) -> dict[FactDifference, list[_HostChange]]:
+    """Return the first occurrence of each difference on each host."""
+    times = [change.started_at for change in changes]
+    with connection.cursor() as cursor:
+        cursor.execute(_STEPS, [list(hosts), min(times) - WITHIN, max(times) + WITHIN, _STEPS_MAXIMUM])
+        steps = list(cursor.fetchall())
+    environments = Environment.objects.in_bulk({one for _, was, now, _ in steps for one in (was, now)})
+    facts = {pk: flatten_environment(environment) for pk, environment in environments.items()}
+    found: dict[FactDifference, dict[int, _HostChange]] = defaultdict(dict)
+    for host_id, was, now, at in steps:
+        for difference in differences:
+            before, after = facts[was].get(difference.name), facts[now].get(difference.name)
+            if (before, after) == (difference.before, difference.after):
+                found[difference].setdefault(host_id, _HostChange(hosts[host_id], at))
+    return {difference: list(host_changes.values()) for difference, host_changes in found.items()}
+
+
+class _HostStates:
+    """State of the hosts with an environment change: changes of level at that time, runs since, detection status."""
+
+    def __init__(self, changes: Sequence[Change], host_changes: Sequence[_HostChange]) -> None:
+        pools = _split_pools(changes)
+        self.pools = set(pools)
+        self.shares = {host: share for shares in pools.values() for host, share in shares.items()}
+        scopes = {one.host.scope for one in host_changes}
+        times = [one.at for one in host_changes]
+        intervals = [change.evidence.get("interval_s") or 0.0 for change in changes]
+        self.window = max(find_event_window(intervals), _WINDOW_MINIMUM)
+        span = (min(times) - self.window, max(times) + self.window)
+        self.times = _read_changes(scopes, changes[0].is_regression, span=span)
+        steady = DetectionResult.objects.filter(
+            series__scope__in=scopes, series__judging_is_due=False, status=DetectionStatus.STEADY
+        )
+        self.steady = set(steady.values_list("series__scope", flat=True).order_by().distinct())
+        self.runs = _count_runs(host_changes)
+
+    def has_changed(self, one: _HostChange) -> bool:
+        """Return whether a level of the host changed in the same direction at that time."""
+        if one.host.scope in self.pools:
+            return self.shares.get(one.host.name, 0.0) >= CHANGED_SHARE
+        return any(
+            state != ChangeState.SUSPECTED and abs(at - one.at) <= self.window
+            for state, at in self.times.get(one.host.scope, ())
+        )
+
+    def is_unaffected(self, one: _HostChange) -> bool:
+        """Return whether enough runs since then show no change, not even a suspected one."""
+        if self.runs.get(one.host.pk, 0) < CONFIRMED_AFTER_RUNS or one.host.scope not in self.steady:
+            return False
+        if one.host.scope in self.pools:
+            return self.shares.get(one.host.name, 1.0) < CHANGED_SHARE
+        return not any(abs(at - one.at) <= self.window for _, at in self.times.get(one.host.scope, ()))
+
+
+def _split_pools(changes: Sequence[Change]) -> dict[str, dict[str, float]]:
+    """Return the share of each host in the changes of its pool; hosts of a pool share series."""
+    by_scope: dict[str, list[Change]] = defaultdict(list)
+    for change in changes:
+        if change.series.scope.startswith("pool:") and "points_to" in change.evidence:
+            by_scope[change.series.scope].append(change)
+    return {scope: read_shares(members[:_MEMBERS_MAXIMUM]) for scope, members in by_scope.items()}
+
+
+def _read_changes(
+    scopes: Collection[str], is_regression: bool, *, span: tuple[datetime, datetime]
+) -> dict[str, list[tuple[str, datetime]]]:
+    rows = Change.objects.filter(
+        series__scope__in=scopes, is_regression=is_regression, started_at__range=span
+    ).exclude(state=ChangeState.WITHDRAWN)
+    found: dict[str, list[tuple[str, datetime]]] = defaultdict(list)
+    for scope, state, at in rows.values_list("series__scope", "state", "started_at"):
+        found[scope].append((state, at))
+    return found
+
+
+def _count_runs(host_changes: Sequence[_HostChange]) -> dict[int, int]:
+    """Return the runs of each host since its last environment change."""
+    latest: dict[int, datetime] = {}
+    for one in host_changes:
+        latest[one.host.pk] = max(one.at, latest.get(one.host.pk, one.at))
+    since = Q()
+    for host_id, at in latest.items():
+        since |= Q(host_id=host_id, started_at__gte=at)
+    rows = Run.objects.filter(since, error=0).values("host").annotate(count=Count("pk")).order_by()
+    return dict(rows.values_list("host", "count"))
+
 
 # Changes of an incident that are compared, and earlier runs of its hosts.
 _CHANGES_MAXIMUM: Final = 300

@@ -23,7 +23,7 @@ from benchapp.charts.read.series_columns import read_table
 from benchapp.charts.read.series_table import SeriesTable
 from benchapp.framework.read.binary_columns import to_us
 from benchapp.framework.read.result_cache import CHART_S, read_cached
-from benchapp.incidents.read.series_marks import list_open_incidents, read_series_marks
+from benchapp.incidents.read.series_status import list_open_incidents, read_series_marks
 from benchapp.layouts.read.layout import (
     LAYOUT_DIMENSIONS,
     LOAD_DIMENSIONS,

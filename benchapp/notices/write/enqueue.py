@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from benchapp.catalog.grammar import BadFilter, parse_filter
 from benchapp.catalog.metrics import SMALLEST_CHANGES, list_detected_metrics
-from benchapp.incidents.rules.typical_change import measure_multiple
+from benchapp.incidents.rules.incidents import measure_multiple
 from benchapp.models import (
     Change,
     Incident,

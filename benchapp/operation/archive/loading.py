@@ -16,9 +16,8 @@ from django.db import IntegrityError, connection, models, transaction
 from django.utils import timezone
 from psycopg.errors import UniqueViolation
 
-from benchapp.incidents.write.events import Events
+from benchapp.incidents.write.incidents import Events, refresh_incidents
 from benchapp.incidents.write.planned_events import OPEN_MAXIMUM
-from benchapp.incidents.write.refresh import refresh_incidents
 from benchapp.intake.normalize.batch import IMPORT_LOCK
 from benchapp.intake.normalize.store import recalculate_series
 from benchapp.judge import redetect

@@ -7,7 +7,8 @@ from benchapp.charts.api import comparison, dependence, history, matrix, scaling
 from benchapp.charts.images.options import FORMATS
 from benchapp.detection.api import detection_report
 from benchapp.framework.api import audit
-from benchapp.incidents.api import changes, gate, incident_baseline, incident_bulk, incidents
+from benchapp.incidents.api import changes, gate, incidents
+from benchapp.incidents.api import incidents as incident_baseline
 from benchapp.incidents.api import maintenance as planned_events
 from benchapp.intake.api import run_output, submissions
 from benchapp.intake.api import run_provenance as run_report
@@ -152,8 +153,8 @@ urlpatterns = [
     path("fleet/changes", fleet.FleetChanges.as_view(), name="api_fleet_changes"),
     path("fleet/levels", fleet.FleetLevels.as_view(), name="api_fleet_levels"),
     path("fleet/submissions", fleet.FleetSubmissions.as_view(), name="api_fleet_submissions"),
-    path("incidents/bulk", incident_bulk.BulkTriage.as_view(), name="api_bulk_triage"),
-    path("incidents/bulk/<uuid:bulk>", incident_bulk.OneBulkTriage.as_view(), name="api_one_bulk_triage"),
+    path("incidents/bulk", incident_baseline.BulkTriage.as_view(), name="api_bulk_triage"),
+    path("incidents/bulk/<uuid:bulk>", incident_baseline.OneBulkTriage.as_view(), name="api_one_bulk_triage"),
     path("incidents", incidents.Incidents.as_view(), name="api_incidents"),
     path("incidents/feed", feed.IncidentFeed.as_view(), name="api_incident_feed"),
     path("incidents/<int:incident_id>", incidents.OneIncident.as_view(), name="api_incident"),

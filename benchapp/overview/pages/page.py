@@ -19,7 +19,7 @@ from benchapp.framework.pages.sparkline import make_sparkline
 from benchapp.framework.pages.time_range import DAY_PRESETS, make_time_range, read_time_range
 from benchapp.framework.pages.value_texts import format_age
 from benchapp.framework.readiness import read_readiness
-from benchapp.incidents.pages.tables import make_incident_lines
+from benchapp.incidents.pages.texts import make_incident_lines
 from benchapp.incidents.read.incidents import count_tabs, list_most_severe
 from benchapp.incidents.read.shapes import IncidentFilter, IncidentRow, Tab
 from benchapp.intake.normalize.reparse import count_outdated

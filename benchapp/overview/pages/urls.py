@@ -12,12 +12,11 @@ from benchapp.charts.pages.matrix import views as matrix
 from benchapp.charts.pages.scaling import views as scaling
 from benchapp.framework.pages import audit
 from benchapp.framework.pages.pages import page
-from benchapp.incidents.pages import actions as incident_actions
-from benchapp.incidents.pages import baseline as incident_baseline
-from benchapp.incidents.pages import benchmark_health
-from benchapp.incidents.pages import bulk as bulk_triage
-from benchapp.incidents.pages import views as incidents
-from benchapp.incidents.pages.maintenance import views as planned_events
+from benchapp.incidents.pages import benchmark_health, incidents
+from benchapp.incidents.pages import maintenance as planned_events
+from benchapp.incidents.pages import triage as bulk_triage
+from benchapp.incidents.pages import triage as incident_actions
+from benchapp.incidents.pages import triage as incident_baseline
 from benchapp.intake.pages import upload_files
 from benchapp.intake.pages import views as uploads
 from benchapp.layouts.pages import price_views as prices

@@ -20,7 +20,7 @@ from benchapp.detection.rules.staleness import find_stale_after
 from benchapp.framework.read.binary_columns import fetch_arrays, to_us
 from benchapp.framework.read.days import DayRange
 from benchapp.framework.read.result_cache import DAYS_S, read_cached
-from benchapp.incidents.rules.typical_change import measure_multiple
+from benchapp.incidents.rules.incidents import measure_multiple
 from benchapp.models import Change, ChangeState, Series
 from benchapp.models.planned_event_filtering import match_maintenance
 from benchapp.models.policies.thresholds import read_thresholds

@@ -6,7 +6,7 @@ from typing import Final
 from benchapp.catalog.grammar import Filter
 from benchapp.catalog.metrics import Metric
 from benchapp.framework.read.binary_columns import fetch_rows
-from benchapp.incidents.read.series_marks import SeriesMark, read_series_marks
+from benchapp.incidents.read.series_status import SeriesMark, read_series_marks
 from benchapp.models import ChangeState, Series
 from benchapp.models.filtering import match_series
 from benchapp.series.read.level_range import read_main_levels

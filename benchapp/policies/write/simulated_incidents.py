@@ -17,15 +17,15 @@ from benchapp.detection.rules.significance import (
     find_belonging,
 )
 from benchapp.detection.write.metric import DetectedChange, MetricResult
-from benchapp.incidents.rules.grouping import (
+from benchapp.incidents.rules.incidents import (
+    ChangeSize,
     IncidentSpan,
     Moment,
     cluster_moments,
     find_matching_incident,
+    summarize_metrics,
 )
-from benchapp.incidents.rules.typical_change import ChangeSize, summarize_metrics
-from benchapp.incidents.write.candidates import read_families
-from benchapp.incidents.write.expected import ChangeStart, find_expected
+from benchapp.incidents.write.candidates import ChangeStart, find_expected, read_families
 from benchapp.models import Change, ChangeState
 
 # Runs by which the start of a change may differ from that of the stored one.

@@ -23,7 +23,7 @@ from benchapp.framework.api.parameters import (
 from benchapp.framework.api.problems import bad_parameter
 from benchapp.framework.api.responses import answer_json, answer_text
 from benchapp.framework.api.view import ApiView
-from benchapp.incidents.read.series_marks import SeriesMark, read_series_marks
+from benchapp.incidents.read.series_status import SeriesMark, read_series_marks
 from benchapp.models.filtering import match_series
 from benchapp.series.read.level_range import read_main_levels
 from benchapp.series.read.levels import read_current_levels

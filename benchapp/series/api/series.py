@@ -42,7 +42,7 @@ from benchapp.framework.api.responses import (
 )
 from benchapp.framework.api.shapes import PREFIX
 from benchapp.framework.api.view import ApiView
-from benchapp.incidents.read.detection_status import DetectionStatusRow, list_variability
+from benchapp.incidents.read.series_status import DetectionStatusRow, list_variability
 from benchapp.models import DirectionName
 from benchapp.series.read.level_range import NOW, LevelRange, make_level_range, read_main_levels
 from benchapp.series.read.levels import MainLevel

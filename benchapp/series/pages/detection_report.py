@@ -15,11 +15,11 @@ from benchapp.framework.pages.access import may_read
 from benchapp.framework.pages.command_lines import format_curl_command
 from benchapp.framework.pages.filter_forms import keep_query
 from benchapp.framework.pages.page_context import make_base_url
-from benchapp.incidents.actions.acceptance import explain_acceptance
-from benchapp.incidents.pages.tables import list_suspects, make_change_lines
+from benchapp.incidents.pages.texts import list_suspects, make_change_lines
 from benchapp.incidents.read.changes import list_changes_of_series
 from benchapp.incidents.read.incidents import list_incidents_by_id
 from benchapp.incidents.read.shapes import IncidentRow
+from benchapp.incidents.write.candidates import explain_acceptance
 from benchapp.series.pages.detection_report_texts import (
     describe_acceptance,
     describe_evidence,

@@ -14,12 +14,10 @@ from benchapp.framework.pages.value_texts import (
     format_with_unit,
 )
 from benchapp.framework.times import format_moment
-from benchapp.incidents.actions.acceptance import ChangeAcceptance
-from benchapp.incidents.pages.detection_status_texts import describe_phases
-from benchapp.incidents.pages.tables import Size, make_size
-from benchapp.incidents.pages.texts import describe_drift, format_confidence
+from benchapp.incidents.pages.texts import Size, describe_drift, describe_phases, format_confidence, make_size
 from benchapp.incidents.read.changes import ChangeRow
 from benchapp.incidents.read.shapes import IncidentRow
+from benchapp.incidents.write.candidates import ChangeAcceptance
 from benchapp.models import ChangeState
 from benchapp.series.read.levels import CurrentLevel
 

@@ -53,13 +53,10 @@ from benchapp.framework.pages.filter_bar import refuse_address
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.pages.pagination import turn_page
 from benchapp.framework.pages.series_marks import show_mark
-from benchapp.incidents.pages.detection_status_texts import describe_metric_detection
-from benchapp.incidents.pages.tables import make_change_lines
-from benchapp.incidents.pages.texts import describe_drift
+from benchapp.incidents.pages.texts import describe_drift, describe_metric_detection, make_change_lines
 from benchapp.incidents.read.changes import list_changes_of_series
-from benchapp.incidents.read.detection_status import list_detection_statuses
 from benchapp.incidents.read.maintenance import read_planned_marks
-from benchapp.incidents.read.series_marks import SeriesMark, read_series_marks
+from benchapp.incidents.read.series_status import SeriesMark, list_detection_statuses, read_series_marks
 from benchapp.requests.pages.panel import make_request_panel
 from benchapp.requests.read.run_requests import RequestFilter
 from benchapp.series.read.environment_changes import read_environment_changes, read_time_zone

@@ -8,8 +8,7 @@ from django.db import connection, models, transaction
 from django.utils import timezone
 
 from benchapp.framework.write.conflicts import lock_incidents, retry_conflicts
-from benchapp.incidents.write.events import Events
-from benchapp.incidents.write.refresh import refresh_incidents
+from benchapp.incidents.write.incidents import Events, refresh_incidents
 from benchapp.intake.normalize.batch import IMPORT_LOCK
 from benchapp.intake.normalize.store import recalculate_series
 from benchapp.models import (

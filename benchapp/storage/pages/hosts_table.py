@@ -19,8 +19,8 @@ from benchapp.framework.pages.value_texts import (
     format_integer,
     format_signed_percent,
 )
-from benchapp.incidents.pages.tables import SEVERITIES
-from benchapp.incidents.read.series_marks import SEVERITY_ORDER, ScopeMark, measure_size
+from benchapp.incidents.pages.texts import SEVERITIES
+from benchapp.incidents.read.series_status import SEVERITY_ORDER, ScopeMark, measure_size
 from benchapp.models import Severity
 from benchapp.storage.agent_archive import read_agent_version
 from benchapp.storage.read.agent_versions import is_outdated

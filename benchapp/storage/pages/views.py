@@ -35,8 +35,8 @@ from benchapp.framework.pages.time_range import (
 from benchapp.framework.pages.value_texts import format_count
 from benchapp.framework.queue import wake_up
 from benchapp.framework.times import format_day
-from benchapp.incidents.pages.maintenance.views import list_maintenance
-from benchapp.incidents.pages.tables import make_incident_lines
+from benchapp.incidents.pages.maintenance import list_maintenance
+from benchapp.incidents.pages.texts import make_incident_lines
 from benchapp.incidents.read.incidents import list_incidents_by_id
 from benchapp.models import Host, PlannedEventState, Role
 from benchapp.requests.pages.panel import make_request_panel

@@ -11,7 +11,7 @@ from psycopg import sql
 from benchapp.catalog.grammar import Filter
 from benchapp.framework.read.binary_columns import fetch_rows
 from benchapp.framework.read.pagination import BadCursor, Page, match_times
-from benchapp.incidents.read.series_marks import ScopeMark, read_scope_marks
+from benchapp.incidents.read.series_status import ScopeMark, read_scope_marks
 from benchapp.models import SAMPLE_HOST, Host, Run
 from benchapp.models.host_filtering import match_hosts
 from benchapp.requests.read.schedules import HostSchedule, list_known, read_schedules

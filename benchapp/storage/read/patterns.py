@@ -12,7 +12,7 @@ from benchapp.catalog.dimensions import name_pattern
 from benchapp.catalog.metrics import CATALOG, Metric
 from benchapp.detection.rules.staleness import INTERVAL_FROM, INTERVALS, STALE_AFTER
 from benchapp.framework.read.days import DayRange
-from benchapp.incidents.read.series_marks import SeriesMark, read_series_marks
+from benchapp.incidents.read.series_status import SeriesMark, read_series_marks
 from benchapp.series.read.level_range import NOW, LevelRange, match_span, read_main_levels
 from benchapp.series.read.levels import CurrentLevel
 from benchapp.series.read.relative_levels import read_relative_levels

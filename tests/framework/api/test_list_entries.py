@@ -5,7 +5,7 @@ from django.test import Client
 
 from benchapp.framework.api.answers import list_columns
 from benchapp.incidents.api.maintenance import ListedPlannedEventAnswer, PlannedEventInput
-from benchapp.incidents.pages.maintenance.forms import PlannedEventForm
+from benchapp.incidents.pages.maintenance import PlannedEventForm
 from benchapp.models import DetectionPolicy, PlannedEvent
 from benchapp.policies.api.detection_policies import (
     DetectionPolicyInput,

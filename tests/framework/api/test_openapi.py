@@ -26,8 +26,8 @@ from schemathesis.specs.openapi.checks import (
 from benchapp.framework.api.answers import ApiAnswer
 from benchapp.framework.api.openapi import make_schema
 from benchapp.framework.api.parameters import DaysParameters
-from benchapp.incidents.actions.bulk import take_bulk_steps
 from benchapp.incidents.actions.triage import acknowledge
+from benchapp.incidents.actions.undo import take_bulk_steps
 from benchapp.models import Kind, Role, Scope, Study, User
 from benchapp.overview.api.urls import urlpatterns
 from benchapp.reports.write.studies import FrozenPanel, store_snapshot

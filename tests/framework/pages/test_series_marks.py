@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from benchapp.framework.pages.series_marks import show_mark, show_scope_mark
-from benchapp.incidents.read.series_marks import ScopeMark, SeriesMark
+from benchapp.incidents.read.series_status import ScopeMark, SeriesMark
 from benchapp.models import Severity
 
 AT = datetime(2026, 11, 8, 12, 0, tzinfo=UTC)

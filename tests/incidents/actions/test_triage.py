@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from benchapp.incidents.actions import triage
-from benchapp.incidents.actions.accepted_levels import accept_level, preview_accept
+from benchapp.incidents.actions.baselines import accept_level, preview_accept
 from benchapp.incidents.actions.triage import BadTriage, NotPossible, UnknownIncident
 from benchapp.incidents.actions.undo import undo
 from benchapp.models import Change, DetectionResult, Incident, IncidentEvent, IncidentState, Role, Verdict

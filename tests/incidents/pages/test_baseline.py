@@ -8,7 +8,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from benchapp.detection.rules.baselines import DRIFT_METHOD
-from benchapp.incidents.pages import baseline as baseline_page
+from benchapp.incidents.pages import triage as baseline_page
 from benchapp.models import Channel, Incident, IncidentState, Notice, NoticeState, Role, Series, Subscription
 from tests.factories import (
     NOON,

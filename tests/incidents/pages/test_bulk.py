@@ -7,7 +7,7 @@ from django.test import Client
 from django.urls import reverse
 
 from benchapp.incidents.actions import triage
-from benchapp.incidents.pages import actions
+from benchapp.incidents.pages import triage as actions
 from benchapp.models import Incident, IncidentEvent, Role
 from tests.factories import (
     NOON,

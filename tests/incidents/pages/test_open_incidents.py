@@ -13,7 +13,7 @@ from django.utils import timezone
 from benchapp.catalog.grammar import Filter
 from benchapp.incidents.read.benchmark_health import read_benchmark_health
 from benchapp.incidents.read.incidents import count_new
-from benchapp.incidents.read.series_marks import (
+from benchapp.incidents.read.series_status import (
     count_open_regressions,
     read_scope_marks,
     read_series_marks,

@@ -15,11 +15,6 @@ from benchapp.incidents.read.changes import (
     make_change_row,
     read_sides,
 )
-from benchapp.incidents.read.detection_status import (
-    count_detection_status,
-    list_detection_status,
-    list_detection_statuses,
-)
 from benchapp.incidents.read.incidents import (
     count_new,
     count_tabs,
@@ -28,6 +23,11 @@ from benchapp.incidents.read.incidents import (
     list_most_severe,
     read_incident,
     read_last_action,
+)
+from benchapp.incidents.read.series_status import (
+    count_detection_status,
+    list_detection_status,
+    list_detection_statuses,
 )
 from benchapp.incidents.read.shapes import IncidentFilter, Tab
 from benchapp.models import Change, DetectionStatus, IncidentState, Measurement, Role, Severity

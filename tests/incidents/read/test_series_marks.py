@@ -3,8 +3,8 @@
 import pytest
 
 from benchapp.framework.pages.series_marks import show_mark
-from benchapp.incidents.actions.accepted_levels import accept_level
-from benchapp.incidents.read.series_marks import read_scope_marks, read_series_marks
+from benchapp.incidents.actions.baselines import accept_level
+from benchapp.incidents.read.series_status import read_scope_marks, read_series_marks
 from benchapp.judge import judge_due
 from benchapp.models import Change, Incident, IncidentState, Series, Verdict
 from tests.detection.write.judging import add_runs, make_cells, make_level

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from benchapp.incidents.rules.common_factors import find_common_factors
+from benchapp.incidents.rules.incidents import find_common_factors
 
 
 def cells(*values: tuple[Any, ...]) -> list[dict[str, Any]]:

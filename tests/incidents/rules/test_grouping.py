@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from benchapp.incidents.rules.grouping import (
+from benchapp.incidents.rules.incidents import (
     IncidentSpan,
     Moment,
     cluster_moments,

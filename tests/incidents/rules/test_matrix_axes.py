@@ -3,7 +3,7 @@
 from itertools import product
 from typing import Any
 
-from benchapp.incidents.rules.matrix_axes import choose_axes, determines
+from benchapp.incidents.rules.incidents import choose_axes, determines
 
 
 def columns(names: str, *series: tuple[Any, ...]) -> dict[str, tuple[Any, ...]]:

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchapp.incidents.rules.severity import judge_severity
-from benchapp.incidents.rules.typical_change import ChangeSize, MetricSize, summarize_metrics
+from benchapp.incidents.rules.incidents import ChangeSize, MetricSize, judge_severity, summarize_metrics
 
 DOCS = Path(__file__).parents[3] / "docs" / "incidents.md"
 # Metric → its threshold.

@@ -1,6 +1,6 @@
 """Ranking of suspects."""
 
-from benchapp.incidents.rules.suspects import (
+from benchapp.incidents.rules.incidents import (
     Elsewhere,
     FactDifference,
     Suspect,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchapp.incidents.rules.typical_change import ChangeSize, measure_multiple, summarize_metrics
+from benchapp.incidents.rules.incidents import ChangeSize, measure_multiple, summarize_metrics
 
 ORDER = ("iops", "mean", "p99")
 SMALLEST = {"iops": 0.05, "mean": 0.1, "p99": 0.2}

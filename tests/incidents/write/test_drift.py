@@ -6,10 +6,10 @@ import pytest
 
 from benchapp.detection.rules.baselines import DRIFT_METHOD
 from benchapp.incidents.actions import triage
-from benchapp.incidents.actions.accepted_levels import accept_level
+from benchapp.incidents.actions.baselines import accept_level
 from benchapp.incidents.actions.undo import undo
-from benchapp.incidents.write.drift import absorb_steps, assign_drifts
-from benchapp.incidents.write.events import Events
+from benchapp.incidents.write.grouping import absorb_steps, assign_drifts
+from benchapp.incidents.write.incidents import Events
 from benchapp.incidents.write.planned_events import schedule_planned_event
 from benchapp.judge import Judged
 from benchapp.models import (

@@ -9,10 +9,10 @@ from benchapp.catalog.grammar import parse_filter
 from benchapp.framework.write.bad_value import BadValue
 from benchapp.framework.write.list_entries import NotInThisState, UnknownEntry
 from benchapp.incidents.write import planned_events
-from benchapp.incidents.write.impact import preview_impact
 from benchapp.incidents.write.planned_events import (
     cancel_planned_event,
     end_planned_event,
+    preview_impact,
     restore_planned_event,
     resume_planned_event,
     schedule_planned_event,
@@ -296,7 +296,7 @@ def test_impact_counts_series_hosts_runs_and_lists_open_incidents() -> None:
 def test_impact_of_words_counts_runs_by_their_series(monkeypatch: pytest.MonkeyPatch) -> None:
     host = make_host("db-1")
     make_series([1.0, 2.0, 3.0], host=host, start_at=NOON)
-    monkeypatch.setattr("benchapp.incidents.write.impact.RUNS_COUNTED", 2)
+    monkeypatch.setattr("benchapp.incidents.write.planned_events.RUNS_COUNTED", 2)
 
     assert preview_impact(
         make_planned_event(filter="db-1", from_at=NOON, to_at=NOON + 9 * HOUR)

@@ -15,7 +15,7 @@ from benchapp.detection.write import pooled
 from benchapp.detection.write.pooled import judge_pooled
 from benchapp.detection.write.pooled_members import MemberHistories, read_member_histories
 from benchapp.detection.write.pooled_rows import read_stored_rows
-from benchapp.incidents.write import recovery
+from benchapp.incidents.write import incidents
 from benchapp.incidents.write.planned_events import schedule_planned_event
 from benchapp.judge import judge_series
 from benchapp.models import (
@@ -306,7 +306,7 @@ def test_incident_has_not_recovered_while_a_third_of_its_series_is_far_lower(
 def test_pooled_levels_that_are_no_longer_updated_are_no_recovery(
     quiet_host: list[Series], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (pooled, recovery):
+    for module in (pooled, incidents):
         monkeypatch.setattr(module, "UPDATED_SLOTS", 14)
     monkeypatch.setattr(pooled, "_REACH_SLOTS", 8)
     for number, factor in enumerate([0.97] * 11 + [1.0] * 4 + [0.97] * 7):

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from benchapp.detection.rules.pooled_levels import POOLED_METHOD
-from benchapp.incidents.write.recovery import _is_back
+from benchapp.incidents.write.incidents import _is_back
 from benchapp.models import Change, NewestValues
 from tests.factories import NOON
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchapp.incidents.write.run_facts import compare_facts, read_facts_of, with_facts
+from benchapp.incidents.write.suspects import compare_facts, read_facts_of, with_facts
 from benchapp.models import Run
 from tests.factories import make_environment, make_run
 

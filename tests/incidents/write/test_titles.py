@@ -6,11 +6,11 @@ from datetime import timedelta
 import pytest
 
 from benchapp.charts.images.history import describe_change_mark
-from benchapp.incidents.pages.tables import make_size
+from benchapp.incidents.pages.texts import make_size
 from benchapp.incidents.read.changes import list_changes_of
-from benchapp.incidents.rules.typical_change import MetricSize
+from benchapp.incidents.rules.incidents import MetricSize
 from benchapp.incidents.write.common_factors import Breadth
-from benchapp.incidents.write.refresh import find_start, write_title
+from benchapp.incidents.write.incidents import find_start, write_title
 from benchapp.notices.write.incident_message import format_metric_size
 from tests.factories import NOON, make_change, make_series
 

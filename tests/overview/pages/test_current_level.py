@@ -15,7 +15,7 @@ from django.utils import timezone
 
 from benchapp.catalog.metrics import format_signed_percent, format_value
 from benchapp.framework.csv_export import format_number
-from benchapp.incidents.actions.accepted_levels import accept_level
+from benchapp.incidents.actions.baselines import accept_level
 from benchapp.judge import judge_due
 from benchapp.models import Change, DetectionPolicy, Incident, Level, PlannedEvent, PlannedEventKind, Series
 from tests.detection.write.judging import add_runs, make_cells, make_level

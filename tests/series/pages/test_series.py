@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from benchapp.catalog.metrics import CATALOG
 from benchapp.charts.texts.history import ShownLevel, describe_level
-from benchapp.incidents.pages.detection_status_texts import describe_phases
+from benchapp.incidents.pages.texts import describe_phases
 from benchapp.models import DetectionStatus, User
 from benchapp.notices.write.thresholds import store_present_violations
 from benchapp.series.read.levels import LevelChange, LevelRow

@@ -9,7 +9,7 @@ from benchapp.charts.read.history import HistoryLine, SeriesHistory
 from benchapp.charts.texts.history import list_levels
 from benchapp.framework.pages.number_columns import NumberCell, Scale, choose_scale, make_cell
 from benchapp.framework.pages.series_marks import ShownMark, show_mark
-from benchapp.incidents.read.series_marks import SeriesMark, read_series_marks
+from benchapp.incidents.read.series_status import SeriesMark, read_series_marks
 from benchapp.series.read.environment_changes import EnvironmentChange, EnvironmentHistory
 from benchapp.series.read.levels import LevelRow
 

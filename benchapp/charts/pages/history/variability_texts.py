@@ -12,7 +12,7 @@ from benchapp.framework.pages.value_texts import (
     format_with_unit,
 )
 from benchapp.framework.times import format_moment
-from benchapp.incidents.read.detection_status import DetectionStatusRow, select_detected
+from benchapp.incidents.read.series_status import DetectionStatusRow, select_detected
 
 # Series that are named below a chart, in its order.
 _SERIES_NAMED: Final = 5

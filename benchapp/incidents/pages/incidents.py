@@ -1,0 +1,535 @@
+"""The inbox of incidents and the page of one incident: its chart, affected series, affected matrix."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+from django.views.decorators.http import require_safe
+
+from benchapp.catalog.metrics import CATALOG, Metric, lower_label
+from benchapp.charts.pages.history.figure import HistoryFigure, make_history_figure
+from benchapp.charts.pages.history.request import HistoryRequest, write_query
+from benchapp.charts.texts.history import describe_sides
+from benchapp.framework.pages.access import can, may_read
+from benchapp.framework.pages.command_lines import format_curl_command
+from benchapp.framework.pages.filter_bar import FilterBar, explain_empty, make_filter_bar, settle_filter
+from benchapp.framework.pages.filter_forms import keep_query
+from benchapp.framework.pages.page_context import find_visitor, make_base_url
+from benchapp.framework.pages.pagination import turn_page
+from benchapp.framework.pages.selection import KINDS
+from benchapp.framework.pages.time_range import AskedRange, describe_bounds, read_time_range
+from benchapp.framework.pages.value_texts import format_count, format_integer
+from benchapp.framework.times import name_zone, to_iso
+from benchapp.incidents.actions.undo import BULK_MAXIMUM, UNDOABLE
+from benchapp.incidents.pages.texts import (
+    AffectedSeriesLine,
+    Size,
+    describe_action,
+    describe_event,
+    describe_inbox,
+    describe_incident,
+    describe_incident_counts,
+    describe_pooled_levels,
+    describe_sizes,
+    describe_status,
+    list_suspects,
+    make_change_lines,
+    make_incident_line,
+    make_incident_lines,
+    make_size,
+)
+from benchapp.incidents.read.affected_matrix import (
+    AffectedCell,
+    AffectedMatrix,
+    AffectedRow,
+    CellState,
+    read_affected_matrix,
+)
+from benchapp.incidents.read.changes import ChangeRow, SidePoint, read_sides, summarize_side
+from benchapp.incidents.read.incidents import (
+    count_tabs,
+    list_editors,
+    list_incidents,
+    list_merge_targets,
+    list_most_severe,
+    read_incident,
+    read_last_action,
+)
+from benchapp.incidents.read.maintenance import list_mutes
+from benchapp.incidents.read.series_status import count_detection_status
+from benchapp.incidents.read.shapes import (
+    ChangeColumn,
+    ChangeOrder,
+    EventRow,
+    IncidentDetail,
+    IncidentFilter,
+    IncidentRow,
+    Tab,
+)
+from benchapp.models import DetectionStatus, Role, Severity, Verdict
+from benchapp.requests.pages.panel import make_request_panel
+from benchapp.requests.read.run_requests import RequestFilter, list_latest_runs
+from benchapp.series.read.exclusions import has_series
+
+# Time shown before the oldest run of the evidence, as a share of the time to the change.
+_MARGIN_SHARE: Final = 0.1
+_MARGIN_MINIMUM: Final = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceChart:
+    """Charts of the largest change of an incident. document: the runs before and after. image_url: of these."""
+
+    change: ChangeRow
+    metric: Metric
+    figure: HistoryFigure
+    document: dict[str, Any]
+    image_url: str
+
+
+def make_evidence(change: ChangeRow, *, title: str, base_url: str) -> EvidenceChart:
+    """Return the charts of one change; one query."""
+    metric = CATALOG[change.metric]
+    sides = read_sides(change)
+    from_at = change.points_from_at
+    if from_at is not None:
+        from_at -= max((change.started_at - from_at) * _MARGIN_SHARE, _MARGIN_MINIMUM)
+    asked = HistoryRequest(metric=metric, ids=(change.series.id,), from_at=from_at, is_linked=False)
+    figure = make_history_figure(
+        asked,
+        choice=write_query(series=change.series.id),
+        base_url=base_url,
+        title=title,
+        filter=f"{change.series.scope_name}: {change.series.workload_title}",
+        file_name=f"change-{change.id}",
+        owns_address=False,
+    )
+    document = {
+        "metric": {"name": metric.name, "unit": metric.unit, "label": metric.label},
+        "is_regression": change.is_regression,
+        "before": _describe_side(sides.before),
+        "after": _describe_side(sides.after),
+    }
+    return EvidenceChart(
+        change, metric, figure, document, f"/api/v1/charts/incident.png?incident={change.incident_id}"
+    )
+
+
+def _describe_side(points: tuple[SidePoint, ...]) -> dict[str, Any]:
+    spread = summarize_side(points)
+    return {
+        "median": spread and spread.median,
+        "p10": spread and spread.p10,
+        "p90": spread and spread.p90,
+        "points": [{"run": point.run_id, "at": to_iso(point.at), "value": point.value} for point in points],
+    }
+
+
+# Shown at first, so that evidence and causes are near; a link shows all.
+CHANGES_AT_FIRST: Final = 20
+_ALL: Final = "all"
+# A host that makes thousands of series also makes incidents of thousands of changes.
+_ALL_MAXIMUM: Final = 1000
+_TEXT_COLUMNS: Final = frozenset({ChangeColumn.SERIES, ChangeColumn.METRIC, ChangeColumn.STATE})
+_BY_SIZE: Final = ChangeOrder()
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnHead:
+    """A column header that sorts.
+
+    unit: second line or ""; css: classes of its cells; aria_sort: "" unless the table is sorted by it.
+    """
+
+    label: str
+    unit: str
+    css: str
+    url: str
+    aria_sort: str
+
+
+@dataclass(frozen=True, slots=True)
+class AffectedSeriesRequest:
+    """What the URL asks for. limit: of changes."""
+
+    order: ChangeOrder
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class AffectedSeriesTable:
+    """Changes of an incident as a table. summary: how many are shown of how many; show_url: "" if there are no more."""
+
+    heads: tuple[ColumnHead, ...]
+    lines: Sequence[AffectedSeriesLine]
+    summary: str
+    show_url: str
+    show_text: str
+
+
+def read_affected_series_request(query: QueryDict, errors: list[str]) -> AffectedSeriesRequest:
+    """Return order and length; invalid values give the default, and an error."""
+    wanted = query.get("changes")
+    if wanted not in (None, _ALL):
+        errors.append(f"{wanted[:40]!r} is not a valid value of changes. Valid: {_ALL}.")
+    return AffectedSeriesRequest(
+        _read_order(query.get("sort"), errors), _ALL_MAXIMUM if wanted == _ALL else CHANGES_AT_FIRST
+    )
+
+
+def make_affected_series(
+    detail: IncidentDetail, asked: AffectedSeriesRequest, query: QueryDict
+) -> AffectedSeriesTable:
+    """Return the table of the changes that were read."""
+    total, shown = detail.change_count, len(detail.changes)
+    is_all = asked.limit == _ALL_MAXIMUM
+    has_choice = total > CHANGES_AT_FIRST
+    count = format_count(total, "change")
+    more = f"all {count}" if total <= _ALL_MAXIMUM else f"{format_integer(_ALL_MAXIMUM)} of {count}"
+    return AffectedSeriesTable(
+        heads=tuple(_make_head(column, asked.order, query) for column in ChangeColumn),
+        lines=make_change_lines(detail.changes),
+        summary=f"{format_integer(shown)} of {count}" if detail.changes_left_out else count,
+        show_url=f"{keep_query(query, changes=None if is_all else _ALL)}#cells" if has_choice else "",
+        show_text=f"Show {CHANGES_AT_FIRST} only" if is_all else f"Show {more}",
+    )
+
+
+def _read_order(text: str | None, errors: list[str]) -> ChangeOrder:
+    if text is None:
+        return _BY_SIZE
+    name = text.removeprefix("-")
+    if name not in list(ChangeColumn):
+        valid = ", ".join(ChangeColumn)
+        errors.append(
+            f"{text[:40]!r} is not a valid sort order. Valid: {valid}; with - in front: descending."
+        )
+        return _BY_SIZE
+    return ChangeOrder(ChangeColumn(name), is_descending=text.startswith("-"))
+
+
+def _make_head(column: ChangeColumn, order: ChangeOrder, query: QueryDict) -> ColumnHead:
+    label, unit = _LABELS[column]
+    if column is ChangeColumn.SINCE:
+        label = f"{label} ({name_zone()})"
+    is_here = order.column == column
+    is_descending = not order.is_descending if is_here else column not in _TEXT_COLUMNS
+    sort = f"{'-' if is_descending else ''}{column.value}"
+    return ColumnHead(
+        label=label,
+        unit=unit,
+        css=_CLASSES.get(column, ""),
+        url=f"{keep_query(query, sort=None if sort == '-change' else sort)}#cells",
+        aria_sort=("descending" if order.is_descending else "ascending") if is_here else "",
+    )
+
+
+_LABELS: Final = {
+    ChangeColumn.SERIES: ("Series", ""),
+    ChangeColumn.METRIC: ("Metric", ""),
+    ChangeColumn.BEFORE: ("Before", "runs"),
+    ChangeColumn.AFTER: ("After", "runs"),
+    ChangeColumn.CHANGE: ("Change", "95 % interval"),
+    ChangeColumn.SINCE: ("Since", ""),
+    ChangeColumn.STATE: ("State", ""),
+    ChangeColumn.CONFIDENCE: ("Confidence", ""),
+}
+_CLASSES: Final = {
+    ChangeColumn.BEFORE: "number minor",
+    ChangeColumn.AFTER: "number minor",
+    ChangeColumn.CHANGE: "number",
+}
+
+
+_ROOM: Final = timedelta(hours=1)
+_STATUSES: Final = {
+    DetectionStatus.LEARNING: "learning",
+    DetectionStatus.NOISY: "too noisy",
+    DetectionStatus.STALE: "stale",
+}
+_TEXTS: Final[dict[CellState, str]] = {
+    "unchanged": "unchanged",
+    "unjudged": "not evaluated",
+    "missing": "no data",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AffectedMatrixCell:
+    """One cell. size: None without a change; note: second line or ""; position: for screen readers."""
+
+    state: CellState
+    position: str
+    text: str
+    size: Size | None
+    note: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class AffectedMatrixFigure:
+    """The matrix with its texts.
+
+    axes: "pattern and volumes"; tabs: (label, count, URL, is current) of each metric with changes.
+    """
+
+    matrix: AffectedMatrix
+    axes: str
+    summary: str
+    omitted: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[AffectedMatrixCell, ...]], ...]
+    tabs: tuple[tuple[str, int, str, bool], ...]
+    has_elsewhere: bool
+
+
+def make_affected_matrix(incident: IncidentRow, query: QueryDict) -> AffectedMatrixFigure | None:
+    """Return the matrix of an incident in the metric of the URL; None for fewer than two series."""
+    matrix = read_affected_matrix(incident, metric=query.get("metric"))
+    if matrix is None:
+        return None
+    rows = tuple(
+        (line.label, tuple(_show(matrix, line, place, cell) for place, cell in enumerate(line.cells)))
+        for line in matrix.lines
+    )
+    return AffectedMatrixFigure(
+        matrix=matrix,
+        axes=" and ".join(
+            lower_label(dimension.label) for dimension in (*matrix.rows, matrix.x) if dimension is not None
+        ),
+        summary=describe_affected_counts(matrix),
+        omitted=tuple(list_omitted_affected(matrix)),
+        rows=rows,
+        tabs=tuple(
+            (
+                each.metric.label,
+                each.count,
+                keep_query(query, metric=each.metric.name),
+                each.metric is matrix.metric,
+            )
+            for each in matrix.metrics
+        ),
+        has_elsewhere=any(cell.state == "elsewhere" for _, cells in rows for cell in cells),
+    )
+
+
+def describe_affected_counts(matrix: AffectedMatrix) -> str:
+    """Return the counts: "14 of 320 series changed in IOPS; 3 not evaluated"."""
+    text = f"{matrix.changed} of {matrix.judged} series changed in {matrix.metric.label}"
+    return f"{text}; {matrix.unjudged} not evaluated" if matrix.unjudged else text
+
+
+def list_omitted_affected(matrix: AffectedMatrix) -> Iterator[str]:
+    """Yield what the matrix omits."""
+    for count, noun in ((matrix.rows_left_out, "row"), (matrix.columns_left_out, "column")):
+        if count:
+            yield f"{format_count(count, noun)} with fewer changes not shown."
+    if matrix.changed_left_out:
+        yield f"{matrix.changed_left_out} affected series not shown here; see the list below."
+    if matrix.is_cut:
+        yield "Too many series: only the most recent are counted."
+
+
+def _show(matrix: AffectedMatrix, line: AffectedRow, place: int, cell: AffectedCell) -> AffectedMatrixCell:
+    column = f", {lower_label(matrix.x.label)} {matrix.columns[place]}" if matrix.x else ""
+    position = f"{line.label}{column}"
+    if cell.change is None:
+        note = _STATUSES.get(DetectionStatus(cell.status), "") if cell.status else ""
+        return AffectedMatrixCell(cell.state, position, _TEXTS[cell.state], None, note, _link(matrix, cell))
+    change = cell.change
+    size = make_size(change.relative, None, None, is_regression=change.is_regression)
+    return AffectedMatrixCell(cell.state, position, size.word, size, _make_note(cell), _link(matrix, cell))
+
+
+def _make_note(cell: AffectedCell) -> str:
+    """Return the note of a change: the number of series that changed, or the other incident."""
+    if cell.state == "elsewhere" and cell.change:
+        return f"incident {cell.change.incident_id}" if cell.change.incident_id else "not significant yet"
+    return f"{cell.changed} of {cell.series} series" if cell.series > 1 else ""
+
+
+def _link(matrix: AffectedMatrix, cell: AffectedCell) -> str:
+    """Return the URL of the history around the change, from the same time in all cells; "" without a series."""
+    if cell.series_id is None:
+        return ""
+    from_at = parse_datetime(matrix.from_at) if matrix.from_at else None
+    part = to_iso(from_at - _ROOM) if from_at else None
+    query = write_query(metric=matrix.metric.name, **{"from": part})
+    return f"{reverse('series', args=[cell.series_id])}?{query}"
+
+
+INCIDENTS_ON_A_PAGE: Final = 50
+_VERDICTS: Final = [(verdict.value, verdict.label) for verdict in Verdict if verdict]
+# Tabs of unresolved regressions: one page, most severe first. The others are paginated by time.
+_UNRESOLVED: Final = (Tab.OPEN, Tab.NEW, Tab.ACKNOWLEDGED, Tab.SNOOZED, Tab.RECOVERED)
+
+
+@dataclass(frozen=True, slots=True)
+class TabLink:
+    """One tab of the inbox; count: None if not counted."""
+
+    label: str
+    url: str
+    count: int | None
+    is_here: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EventLine:
+    """One event of the activity."""
+
+    row: EventRow
+    text: str
+    can_be_undone: bool
+
+
+@require_safe
+@may_read
+def incidents(request: HttpRequest) -> HttpResponse:
+    """List incidents: tabs with open work by severity, the others newest first."""
+    bar = make_filter_bar(request, keep=("tab",), has_time_range=True)
+    errors: list[str] = []
+    tab, range = _read_tab(request, errors), read_time_range(request.GET, errors)
+    if (answer := settle_filter(request, bar, errors)) is not None:
+        return answer
+    asked = IncidentFilter(tab=tab, match=bar.filter, from_at=range.from_at, to_at=range.to_at)
+    rows, links = _read_list(request, errors, asked)
+    counts = count_tabs(asked)
+    is_calm = not rows and not bar.text and not range.query and tab in (Tab.OPEN, Tab.NEW)
+    context = {
+        **links,
+        **_describe_visitor(request),
+        "title": describe_inbox(tab, counts, rows),
+        "bar": bar,
+        "errors": errors,
+        "range": describe_bounds(range.from_at, range.to_at),
+        "tab": tab.value,
+        "tabs": _list_tabs(request, tab, counts),
+        "lines": make_incident_lines(rows),
+        "excluded": () if rows else explain_empty(bar, has_series),
+        "status": describe_status(count_detection_status()) if is_calm else None,
+        "api_line": _make_api_line(request, tab, bar, range),
+        **(_offer_bulk() if rows and can(find_visitor(request), Role.EDITOR) else {}),
+    }
+    return render(request, "incidents/incidents.html", context, status=400 if errors else 200)
+
+
+@require_safe
+@may_read
+def incident(request: HttpRequest, incident_id: int) -> HttpResponse:
+    """Show one incident: affected series, evidence, possible causes, scope, activity."""
+    errors: list[str] = []
+    asked = read_affected_series_request(request.GET, errors)
+    detail = read_incident(incident_id, order=asked.order, limit=asked.limit)
+    if detail is None:
+        raise Http404(f"Incident {incident_id} does not exist.")
+    row, largest = detail.row, detail.largest
+    title = describe_incident(detail)
+    evidence = make_evidence(largest, title=title, base_url=make_base_url(request)) if largest else None
+    context = {
+        **_describe_visitor(request),
+        "title": title,
+        "errors": errors,
+        "row": row,
+        "line": make_incident_line(row),
+        "counts": describe_incident_counts(detail),
+        "sizes": describe_sizes(detail),
+        "pooled_text": describe_pooled_levels(row),
+        "evidence": evidence,
+        "evidence_text": describe_sides(evidence.change) if evidence else "",
+        "suspects": list_suspects(row),
+        "selection_kind": KINDS["change"],
+        "table": make_affected_series(detail, asked, request.GET),
+        "affected": make_affected_matrix(row, request.GET) if largest else None,
+        "events": [_make_event(event) for event in reversed(detail.events)],
+        "panel": make_request_panel(
+            request,
+            RequestFilter(incident_id=row.id),
+            find_runs=lambda: list_latest_runs([change.series.id for change in detail.changes]),
+        ),
+        "mutes": list_mutes(row.id, muted_by=row.planned_event_id, now=timezone.now()),
+        "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/incidents/{row.id}"),
+        **(_offer_tools(detail) if can(find_visitor(request), Role.EDITOR) else {}),
+    }
+    return render(request, "incidents/incident.html", context, status=400 if errors else 200)
+
+
+def _read_list(
+    request: HttpRequest, errors: list[str], asked: IncidentFilter
+) -> tuple[tuple[IncidentRow, ...], dict[str, Any]]:
+    if asked.tab in _UNRESOLVED:
+        page = list_most_severe(asked)
+        return page.items, {"has_more": page.next_cursor is not None}
+    page, links = turn_page(
+        request, errors, read=lambda after: list_incidents(asked, after=after, limit=INCIDENTS_ON_A_PAGE)
+    )
+    return page.items, links
+
+
+def _read_tab(request: HttpRequest, errors: list[str]) -> Tab:
+    wanted = request.GET.get("tab", Tab.OPEN.value)
+    if wanted in list(Tab):
+        return Tab(wanted)
+    errors.append(f"{wanted!r} is not a valid tab. Valid: {', '.join(Tab)}.")
+    return Tab.OPEN
+
+
+def _list_tabs(request: HttpRequest, here: Tab, counts: dict[Tab, int]) -> list[TabLink]:
+    """Return the tabs; the snoozed one only if it has incidents or is open."""
+    shown = [tab for tab in Tab if tab != Tab.SNOOZED or counts[tab] or here == tab]
+    return [
+        TabLink(
+            label=tab.value.capitalize(),
+            url=keep_query(request.GET, tab=None if tab == Tab.OPEN else tab.value, after=None),
+            count=counts.get(tab),
+            is_here=tab == here,
+        )
+        for tab in shown
+    ]
+
+
+def _describe_visitor(request: HttpRequest) -> dict[str, Any]:
+    """Return what the buttons need, and the editor's last action that can be undone."""
+    visitor = find_visitor(request)
+    context: dict[str, Any] = {"here": request.get_full_path(), "verdicts": _VERDICTS}
+    if visitor is None or not can(visitor, Role.EDITOR):
+        return context
+    last = read_last_action(visitor, kinds=sorted(UNDOABLE))
+    return context | {"last_action": last, "last_action_text": describe_action(last.kind) if last else ""}
+
+
+def _offer_tools(detail: IncidentDetail) -> dict[str, Any]:
+    """Return the choices of the editor's forms."""
+    row = detail.row
+    is_open = row.state != "resolved"
+    return {
+        "people": list_editors(),
+        "severities": Severity.values,
+        "merge_targets": list_merge_targets(row) if is_open else [],
+        "can_split": is_open and detail.live_count > 1,
+        "can_accept": is_open and detail.largest is not None,
+    }
+
+
+def _offer_bulk() -> dict[str, Any]:
+    """Return the choices for the selected incidents."""
+    return {"people": list_editors(), "bulk_maximum": BULK_MAXIMUM}
+
+
+def _make_event(event: EventRow) -> EventLine:
+    return EventLine(
+        row=event,
+        text=describe_event(event),
+        can_be_undone=event.undone_at is None and event.has_before and event.kind in UNDOABLE,
+    )
+
+
+def _make_api_line(request: HttpRequest, tab: Tab, bar: FilterBar, range: AskedRange) -> str:
+    asked = {**({"q": bar.text} if bar.text else {}), "tab": tab.value, **range.bounds}
+    return format_curl_command(f"{make_base_url(request)}/api/v1/incidents?{urlencode(asked, safe=':,/*')}")

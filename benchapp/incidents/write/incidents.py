@@ -1,0 +1,633 @@
+"""Open, update, recover and reopen incidents, and write their events; undo and notices read the events."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from statistics import median, median_low
+from typing import Any, Final
+
+from django.db.models import QuerySet
+
+from benchapp.catalog.dimensions import DIMENSIONS
+from benchapp.catalog.metrics import CATALOG, SMALLEST_CHANGES, format_integer, format_signed_percent
+from benchapp.detection.rules.baselines import DRIFT_METHOD
+from benchapp.detection.rules.pooled_levels import POOLED_METHOD, UPDATED_SLOTS
+from benchapp.detection.rules.recovery import (
+    RUNS_MAXIMUM,
+    RUNS_MINIMUM,
+    ChangedLevel,
+    count_returned_runs,
+    have_changed_again,
+    have_returned,
+)
+from benchapp.framework.times import format_utc_moment
+from benchapp.framework.write.audit import record_write
+from benchapp.incidents.rules.incidents import ChangeSize, MetricSize, judge_severity, summarize_metrics
+from benchapp.incidents.write.candidates import Candidate
+from benchapp.incidents.write.common_factors import Breadth, measure_breadth, name_value
+from benchapp.incidents.write.suspects import find_suspects
+from benchapp.models import (
+    UNRESOLVED,
+    AuditKind,
+    Change,
+    ChangeState,
+    Incident,
+    IncidentEvent,
+    IncidentState,
+    Measurement,
+    NewestValues,
+    Severity,
+    Slope,
+    User,
+    Verdict,
+    name_scopes,
+    read_slope,
+)
+
+TEXT_MAXIMUM: Final = 5000
+_COLUMNS: Final = frozenset(field.attname for field in Incident._meta.concrete_fields)
+
+
+@dataclass(slots=True)
+class Events:
+    """The events of one batch. now: the server's clock; to_notify: event ids to send, by incident."""
+
+    now: datetime
+    to_notify: dict[int, list[int]] = field(default_factory=dict)
+
+    def add(
+        self,
+        incident: Incident,
+        kind: str,
+        *,
+        text: str = "",
+        before: Mapping[str, Any] | None = None,
+        is_notified: bool = False,
+    ) -> IncidentEvent:
+        """Write an automatic event of an incident."""
+        event = write_event(incident, kind, by=None, text=text, before=before, now=self.now)
+        if is_notified:
+            self.to_notify.setdefault(incident.pk, []).append(event.pk)
+        return event
+
+    def drop(self, incident_id: int) -> None:
+        """Send no notices of an incident that was merged into another in the same batch."""
+        self.to_notify.pop(incident_id, None)
+
+    def list_to_notify(self) -> tuple[int, ...]:
+        """Return the ids of the events to send, in order."""
+        return tuple(sorted(event_id for events in self.to_notify.values() for event_id in events))
+
+
+def write_event(
+    incident: Incident,
+    kind: str,
+    *,
+    by: User | None,
+    text: str = "",
+    before: Mapping[str, Any] | None = None,
+    now: datetime,
+) -> IncidentEvent:
+    """Write one event of an incident. before: earlier values of the changed fields, for undo."""
+    return IncidentEvent.objects.create(
+        incident=incident, at=now, by=by, kind=kind, text=text[:TEXT_MAXIMUM], before=dict(before or {})
+    )
+
+
+def record_events(events: Sequence[IncidentEvent]) -> None:
+    """Write an audit record for each event of a step that somebody took; call it after all steps."""
+    incidents = Incident.objects.in_bulk({event.incident_id for event in events})
+    for event in events:
+        incident = incidents[event.incident_id]
+        fields = {name: getattr(incident, name) for name in event.before if name in _COLUMNS}
+        record_write(
+            AuditKind.INCIDENT,
+            event.kind,
+            object_id=incident.pk,
+            name=incident.title,
+            before={name: event.before[name] for name in fields},
+            after={**fields, "text": event.text},
+            by=event.by,
+        )
+
+
+def make_incident(
+    incident: Incident, significant: Sequence[Candidate], *, events: Events, text: str, is_notified: bool
+) -> int:
+    """Save a new incident with its first event; `refresh_incidents` writes title and severity."""
+    incident.started_at = min(candidate.at for candidate in significant)
+    incident.relative = max((candidate.relative for candidate in significant), key=abs)
+    incident.severity = Severity.LOW
+    incident.opened_at = incident.updated_at = events.now
+    incident.save()
+    events.add(incident, "opened", text=text, is_notified=is_notified)
+    return incident.pk
+
+
+def reopen_incident(incident: Incident, events: Events, *, text: str) -> None:
+    """Reopen an incident that is over but bad now; improvements send no notice."""
+    before = describe_state(incident)
+    incident.state, incident.verdict = IncidentState.NEW, Verdict.NONE
+    incident.resolved_at = incident.recovered_at = incident.planned_event = None
+    incident.updated_at = events.now
+    incident.save(
+        update_fields=["state", "verdict", "resolved_at", "recovered_at", "planned_event", "updated_at"]
+    )
+    events.add(incident, "reopened", text=text, before=before, is_notified=incident.is_regression)
+
+
+def describe_state(incident: Incident) -> dict[str, Any]:
+    """Return the state fields as stored in an event."""
+    return {
+        "state": incident.state,
+        "verdict": incident.verdict,
+        "resolved_at": _write_time(incident.resolved_at),
+        "recovered_at": _write_time(incident.recovered_at),
+        "merged_into_id": incident.merged_into_id,
+        "planned_event_id": incident.planned_event_id,
+    }
+
+
+def _write_time(moment: datetime | None) -> str | None:
+    return moment.isoformat() if moment else None
+
+
+# Share of an incident's drifts that must be back, each by its own comparison with its baseline.
+_DRIFTS_SHARE: Final = 0.9
+# A series whose newest run is this many intervals older than those of the others is no longer measured, and has no part
+# in the recovery.
+_SILENT_RUNS: Final = 5
+# Share of an incident's series that must have changed again, or whose pooled levels must be back. If fewer changed
+# again, it is another event: a volume type that slows down on all hosts is not the return of the slowdown of one host.
+COVERED_SHARE: Final = 2 / 3
+# Changes, and runs of each, that date the begin of a recovery. It is found after a few runs.
+_RETURNS_READ: Final = 25
+_RUNS_READ: Final = 500
+_FLAPPING: Final = "regressed again after a recovery"
+
+
+def has_unresolved_incidents(series_ids: Collection[int]) -> bool:
+    """Return whether one of these series has a change in an unresolved incident; one query."""
+    return _list_unresolved(series_ids).exists()
+
+
+def update_recoveries(series_ids: Collection[int], events: Events) -> set[int]:
+    """Record the recoveries of unresolved incidents with changes in these series, and regressions after a recovery.
+
+    Their levels must be stored. Call it under `lock_incidents`. Return the incidents that recovered or regressed again.
+    """
+    touched = _list_unresolved(series_ids).values_list("incident_id", flat=True)
+    changes: dict[int, list[Change]] = defaultdict(list)
+    for change in Change.objects.stated().filter(incident_id__in=set(touched)).order_by("started_at", "id"):
+        changes[change.incident_id or 0].append(change)
+    known = _read_newest(change for of in changes.values() for change in of)
+    incidents = Incident.objects.select_for_update().filter(pk__in=changes).order_by("pk")
+    return {incident.pk for incident in incidents if _update(incident, changes[incident.pk], known, events)}
+
+
+def _list_unresolved(series_ids: Collection[int]) -> QuerySet[Change]:
+    """Return the live changes of these series in unresolved incidents."""
+    rows = Change.objects.exclude(state=ChangeState.WITHDRAWN)
+    return rows.filter(series_id__in=series_ids, incident__state__in=UNRESOLVED, incident__merged_into=None)
+
+
+def _update(
+    incident: Incident,
+    changes: Sequence[Change],
+    known: Mapping[tuple[int, str], NewestValues],
+    events: Events,
+) -> bool:
+    if incident.recovered_at is None:
+        if not _is_back(changes, known):
+            return False
+        incident.recovered_at = _find_return(_list_measured(changes, known)) or events.now
+        incident.save(update_fields=["recovered_at"])
+        text = f"back at the earlier level since {format_utc_moment(incident.recovered_at)}"
+        # What is over when it is found sends nothing.
+        is_notified = incident.is_regression and incident.pk not in events.to_notify
+        events.drop(incident.pk)
+        events.add(incident, "recovered", text=text, before={"recovered_at": None}, is_notified=is_notified)
+        return True
+    if not _has_regressed_again(incident, changes, known, runs=count_bad_runs(incident)):
+        return False
+    reopen_incident(incident, events, text=_FLAPPING)
+    return True
+
+
+def _is_back(changes: Sequence[Change], known: Mapping[tuple[int, str], NewestValues]) -> bool:
+    """Return whether the levels are back by the weight of all, by their pooled levels, or each for itself."""
+    last_at = max((own.to_at for change in changes if (own := known.get(_key(change)))), default=None)
+    is_updated = last_at is None or all(_is_updated(change, last_at) for change in changes)
+    back = sum(bool(change.evidence.get("is_back")) for change in changes)
+    steps = _list_steps(changes)
+    if is_updated and back >= _DRIFTS_SHARE * len(changes):
+        return True
+    if not steps or len(steps) < len(changes):
+        return False
+    measured = _list_measured(steps, known)
+    current = _list_levels(measured, known)
+    return have_returned(current) or (
+        is_updated and _have_pooled_returned(measured) and not have_changed_again(current)
+    )
+
+
+def _find_return(changes: Sequence[Change]) -> datetime | None:
+    """Return the start of the first run that is back: the median of the largest changes; a query for each of these."""
+    moments = []
+    for change in sorted(changes, key=lambda each: -abs(each.relative))[:_RETURNS_READ]:
+        runs = list(
+            Measurement.objects.filter(
+                series_id=change.series_id,
+                started_at__gte=change.started_at,
+                error=0,
+                is_excluded=False,
+                **{f"{change.metric}__isnull": False},
+            )
+            .order_by("-started_at", "-id")
+            .values_list("started_at", change.metric)[:_RUNS_READ]
+        )
+        back = count_returned_runs(
+            [value for _, value in reversed(runs)],
+            before_median=change.before_median,
+            after_median=change.after_median,
+        )
+        moments += [runs[back - 1][0]] if back else []
+    return median_low(moments) if moments else None
+
+
+def _is_updated(change: Change, last_at: datetime) -> bool:
+    """Return whether the stored end of a change is that of the newest runs; of a pooled one only at first."""
+    interval = timedelta(seconds=change.evidence.get("interval_s") or 0.0)
+    return change.method != POOLED_METHOD or last_at - change.started_at < (UPDATED_SLOTS - 1) * interval
+
+
+def _have_pooled_returned(changes: Sequence[Change]) -> bool:
+    """Return whether the pooled levels of most series are back, and no other pooled level is nearer to the new one.
+
+    changes: one for each series and metric.
+    """
+    pooled = [change for change in changes if change.method == POOLED_METHOD]
+    back = {change.series_id for change in pooled if change.evidence["pooled"].get("has_returned")}
+    series = {change.series_id for change in changes}
+    return len(back) >= COVERED_SHARE * len(series) and all(
+        change.evidence["pooled"].get("is_nearer_before") for change in pooled
+    )
+
+
+def count_bad_runs(incident: Incident) -> int:
+    """Return how many runs must be bad to reopen an incident: 3, and twice as many after each reopening, at most 20."""
+    reopened = IncidentEvent.objects.filter(incident=incident, kind="reopened", by=None, undone_at=None)
+    return min(RUNS_MINIMUM << reopened.count(), RUNS_MAXIMUM)
+
+
+def are_bad(change_ids: Collection[int], *, runs: int) -> bool:
+    """Return whether the newest runs of changed series are at their new levels, by the weight of all; two queries."""
+    changes = list(Change.objects.filter(pk__in=change_ids).order_by("started_at", "id"))
+    known = _read_newest(changes)
+    return have_changed_again(
+        _list_levels(_list_measured(changes, known), known), runs=runs, is_detected=True
+    )
+
+
+def has_regressed_again(incident: Incident, *, runs: int = RUNS_MINIMUM) -> bool:
+    """Return whether the newest runs of an incident that is over are bad, by the weight of all; a few queries."""
+    rows = Change.objects.stated().filter(incident=incident)
+    changes = list(rows.order_by("started_at", "id"))
+    return bool(changes) and _has_regressed_again(incident, changes, _read_newest(changes), runs=runs)
+
+
+def _has_regressed_again(
+    incident: Incident, changes: Sequence[Change], known: Mapping[tuple[int, str], NewestValues], *, runs: int
+) -> bool:
+    if not _is_bad_again(changes, known, runs=runs):
+        return False
+    elsewhere = _find_series_elsewhere(incident, changes)
+    if not elsewhere:
+        return True
+    own = [change for change in changes if change.series_id not in elsewhere]
+    left = len({change.series_id for change in own})
+    return left >= COVERED_SHARE * (left + len(elsewhere)) and _is_bad_again(own, known, runs=runs)
+
+
+def _find_series_elsewhere(incident: Incident, changes: Sequence[Change]) -> set[int]:
+    """Return the series that later changed in this direction in another incident, and are not back since."""
+    rows = (
+        Change.objects.filter(series_id__in={change.series_id for change in changes})
+        .exclude(state=ChangeState.WITHDRAWN)
+        # Without changes in this direction that are not assigned yet, as the newest ones.
+        .exclude(incident=None, is_regression=incident.is_regression)
+        .order_by("started_at", "id")
+        .values_list("series_id", "metric", "incident_id", "is_regression")
+    )
+    newest = {(series_id, metric): of for series_id, metric, *of in rows}
+    return {
+        series_id
+        for series_id, metric in {(change.series_id, change.metric) for change in changes}
+        for incident_id, is_regression in [newest[series_id, metric]]
+        if incident_id != incident.pk and is_regression == incident.is_regression
+    }
+
+
+def _is_bad_again(
+    changes: Sequence[Change], known: Mapping[tuple[int, str], NewestValues], *, runs: int
+) -> bool:
+    steps = _list_steps(changes)
+    if len(steps) == len(changes):
+        return have_changed_again(_list_levels(_list_measured(steps, known), known), runs=runs)
+    return sum(bool(change.evidence.get("is_back")) for change in changes) < _DRIFTS_SHARE * len(changes)
+
+
+def _list_steps(changes: Sequence[Change]) -> list[Change]:
+    return [change for change in changes if change.method != DRIFT_METHOD]
+
+
+def _read_newest(changes: Iterable[Change]) -> dict[tuple[int, str], NewestValues]:
+    """Return the newest values of the metrics that changed, by series and metric; one query."""
+    keys = {(change.series_id, change.metric) for change in changes}
+    rows = NewestValues.objects.filter(
+        series_id__in={series_id for series_id, _ in keys}, metric__in={metric for _, metric in keys}
+    )
+    return {(row.series_id, row.metric): row for row in rows}
+
+
+def _key(change: Change) -> tuple[int, str]:
+    return change.series_id, change.metric
+
+
+def _list_measured(changes: Sequence[Change], known: Mapping[tuple[int, str], NewestValues]) -> list[Change]:
+    """Return the newest change of each series and metric, without series that are no longer measured."""
+    newest = {_key(change): change for change in changes}
+    last_at = max((known[key].to_at for key in newest if key in known), default=None)
+    return [
+        change
+        for key, change in newest.items()
+        if last_at is not None and key in known and _is_measured(change, known[key].to_at, last_at)
+    ]
+
+
+def _list_levels(
+    changes: Sequence[Change], known: Mapping[tuple[int, str], NewestValues]
+) -> list[ChangedLevel]:
+    """Return the levels of changes with the newest values."""
+    return [
+        ChangedLevel(
+            series_id=change.series_id,
+            before_median=change.before_median,
+            after_median=change.after_median,
+            before_spread=change.before_spread,
+            after_spread=change.after_spread,
+            newest=known[_key(change)].recent,
+        )
+        for change in changes
+    ]
+
+
+def _is_measured(change: Change, to_at: datetime, last_at: datetime) -> bool:
+    interval = timedelta(seconds=change.evidence.get("interval_s") or 0.0)
+    return last_at - to_at <= max(_SILENT_RUNS * interval, timedelta(days=1))
+
+
+def describe_pooled_levels(changes: Sequence[Change]) -> list[dict[str, Any]]:
+    """Return the changes of pooled levels among these changes, each with its series, the most series first."""
+    found: dict[tuple[str, str, str, str], dict[str, Any]] = {}
+    for change in changes:
+        if change.method == POOLED_METHOD:
+            pooled, scope = change.evidence["pooled"], change.series.scope
+            key = (scope, change.metric, pooled["dimension"], pooled["value"])
+            found[key] = {
+                "scope": scope,
+                "dimension": pooled["dimension"],
+                "value": pooled["value"],
+                "metric": change.metric,
+                "series": pooled["members"],
+                "changed": pooled["changed"],
+                "relative": pooled["median"],
+                "text": _describe_pooled(change.metric, pooled, is_rise=change.relative > 0),
+            }
+    return sorted(found.values(), key=lambda one: (-one["changed"], one["scope"], one["metric"]))
+
+
+def _describe_pooled(metric: str, pooled: dict[str, Any], *, is_rise: bool) -> str:
+    """Return a sentence: "IOPS lower in 36 of 40 series, median −3.0 %"."""
+    way = "higher" if is_rise else "lower"
+    changed, members = format_integer(pooled["changed"]), format_integer(pooled["members"])
+    series = f"{changed} of {members} series"
+    if name := pooled["dimension"]:
+        is_text = DIMENSIONS[name].kind == "text"
+        series += f" with {name_value(name, pooled['value'] if is_text else int(pooled['value']))}"
+    return f"{CATALOG[metric].label} {way} in {series}, median {format_signed_percent(pooled['median'])}"
+
+
+_RANKS: Final = {Severity.LOW: 0, Severity.MEDIUM: 1, Severity.HIGH: 2}
+_TITLE_MAXIMUM: Final = 300
+# Share of the usual interval within which changes began in the same run: a sweep of a host takes hours.
+_SAME_RUN: Final = 0.75
+_DESCRIPTION: Final = (
+    "title",
+    "severity",
+    "started_at",
+    "metric",
+    "relative",
+    "metric_sizes",
+    "pooled_levels",
+    "change_count",
+    "common_factors",
+    "suspects",
+    "updated_at",
+)
+
+
+def refresh_incidents(ids: Iterable[int], events: Events) -> None:
+    """Update these incidents and write events: confirmed, grew, withdrawn, reopened; recoveries are in recovery.py."""
+    for incident in Incident.objects.select_for_update().filter(pk__in=set(ids)).order_by("pk"):
+        if incident.merged_into_id is None:
+            _refresh(incident, events)
+
+
+def _refresh(incident: Incident, events: Events) -> None:
+    rows = Change.objects.without_steps_of_drifts().filter(incident=incident).select_related("series")
+    changes = list(rows.order_by("started_at", "id"))
+    live = [change for change in changes if change.state != ChangeState.WITHDRAWN]
+    if not live:
+        if changes:
+            _withdraw(incident, events)
+        return
+    is_confirmed = any(change.state == ChangeState.CONFIRMED for change in live)
+    # What ended is confirmed by the good runs after it, too.
+    if (
+        _was_withdrawn(incident)
+        and is_confirmed
+        and has_regressed_again(incident, runs=count_bad_runs(incident))
+    ):
+        reopen_incident(incident, events, text="confirmed by later runs")
+    since = incident.updated_at
+    gone = [change for change in changes if change.withdrawn_at and change.withdrawn_at > since]
+    _describe(incident, live, events)
+    if incident.state == IncidentState.RESOLVED:
+        return
+    if gone:
+        text = f"{len(gone)} of {len(changes)} changes not confirmed by later runs"
+        events.add(incident, "withdrawn", text=text)
+    # What recovered does not persist.
+    if incident.recovered_at is None:
+        _write_confirmed(incident, live, events)
+
+
+def _describe(incident: Incident, live: Sequence[Change], events: Events) -> None:
+    earlier = {name: getattr(incident, name) for name in ("change_count", "severity", "title")}
+    breadth = measure_breadth(incident)
+    sizes = measure_sizes(live)
+    # The severity of a recovered incident is that before its recovery.
+    if not incident.has_manual_severity and incident.recovered_at is None:
+        is_confirmed = any(change.state == ChangeState.CONFIRMED for change in live)
+        incident.severity = Severity(
+            judge_severity(sizes, series=breadth.cells, reach=breadth.reach, is_confirmed=is_confirmed)
+        )
+    incident.title = write_title(sizes[0], breadth, slope=find_slope(live))
+    incident.started_at = find_start(live, sizes[0].metric)
+    incident.metric, incident.relative = sizes[0].metric, sizes[0].relative
+    incident.metric_sizes = list_metric_sizes(sizes)
+    incident.pooled_levels = describe_pooled_levels(live)
+    incident.change_count = len(live)
+    incident.common_factors = breadth.common_factors
+    incident.suspects = find_suspects(live)
+    incident.updated_at = events.now
+    incident.save(update_fields=_DESCRIPTION)
+    is_new = earlier["change_count"] == 0
+    if not is_new and _RANKS[Severity(incident.severity)] > _RANKS[Severity(earlier["severity"])]:
+        text = f"{earlier['severity']} → {incident.severity}; {earlier['change_count']} → {len(live)} changes"
+        # The notice of an incident that opened in this batch already has the new severity.
+        is_notified = _sends_notices(incident) and incident.pk not in events.to_notify
+        events.add(incident, "grew", text=text, before=earlier, is_notified=is_notified)
+
+
+def _write_confirmed(incident: Incident, live: Sequence[Change], events: Events) -> None:
+    confirmed = sum(change.state == ChangeState.CONFIRMED for change in live)
+    if 2 * confirmed <= len(live):
+        return
+    earlier = IncidentEvent.objects.filter(incident=incident, kind="confirmed", undone_at=None)
+    if not earlier.exists():
+        events.add(incident, "confirmed", text=f"{confirmed} of {len(live)} changes persist after five runs")
+
+
+def _withdraw(incident: Incident, events: Events) -> None:
+    """Resolve an incident without remaining changes, with a notice."""
+    if incident.state == IncidentState.RESOLVED:
+        # Changes may have come back for a while without reopening it.
+        Incident.objects.filter(pk=incident.pk).exclude(change_count=0).update(change_count=0)
+        return
+    before = describe_state(incident)
+    incident.state, incident.verdict = IncidentState.RESOLVED, Verdict.NOISE
+    incident.resolved_at = incident.updated_at = events.now
+    incident.change_count = 0
+    incident.save(update_fields=["state", "verdict", "resolved_at", "updated_at", "change_count"])
+    text = "all changes withdrawn: not confirmed by later runs"
+    is_notified = incident.is_regression and incident.recovered_at is None
+    events.add(incident, "resolved", text=text, before=before, is_notified=is_notified)
+
+
+def _was_withdrawn(incident: Incident) -> bool:
+    if incident.state != IncidentState.RESOLVED or incident.verdict != Verdict.NOISE:
+        return False
+    last = IncidentEvent.objects.filter(incident=incident, kind="resolved").order_by("-id").first()
+    return last is not None and last.by_id is None
+
+
+def _sends_notices(incident: Incident) -> bool:
+    return incident.is_regression and incident.state != IncidentState.RESOLVED
+
+
+def measure_sizes(changes: Sequence[Change]) -> tuple[MetricSize, ...]:
+    """Return the sizes of changes by metric, the typical metric first."""
+    return summarize_metrics(
+        [
+            ChangeSize(change.series_id, change.metric, change.relative, SMALLEST_CHANGES[change.metric])
+            for change in changes
+        ],
+        preference=list(CATALOG),
+    )
+
+
+def list_metric_sizes(sizes: Sequence[MetricSize]) -> list[dict[str, Any]]:
+    """Return sizes as `Incident.metric_sizes` has them."""
+    return [
+        {
+            "metric": one.metric,
+            "series": one.series,
+            "relative": one.relative,
+            "low": one.low,
+            "high": one.high,
+        }
+        for one in sizes
+    ]
+
+
+def find_slope(changes: Sequence[Change]) -> Slope | None:
+    """Return the median start and end of the slopes of drifts; None if more series have only steps than drifts.
+
+    It continues if half of them do.
+    """
+    drifts = [change for change in changes if change.method == DRIFT_METHOD]
+    drifting = {change.series_id for change in drifts}
+    if not drifts or len({change.series_id for change in changes} - drifting) > len(drifting):
+        return None
+    slopes = [slope for change in drifts if (slope := read_slope(change.evidence))]
+    if not slopes:
+        return None
+    return Slope(
+        median_low(slope.from_at for slope in slopes),
+        median_low(slope.to_at for slope in slopes),
+        None,
+        2 * sum(slope.continues for slope in slopes) >= len(slopes),
+    )
+
+
+def find_start(changes: Sequence[Change], metric: str) -> datetime:
+    """Return when the typical change began: the median of the metric, and what began in the same run before it.
+
+    A single change whose place is uncertain, or one of another metric, does not date the incident. Drifts have begun
+    with the slope of the title.
+    """
+    if (slope := find_slope(changes)) is not None:
+        return slope.from_at
+    starts = [change.started_at for change in changes if change.metric == metric]
+    typical = median_low(starts)
+    intervals = [interval_s for change in changes if (interval_s := change.evidence.get("interval_s"))]
+    reach = timedelta(seconds=_SAME_RUN * median(intervals or [0.0]))
+    return min(start for start in starts if typical - start <= reach)
+
+
+def write_title(typical: MetricSize, breadth: Breadth, *, slope: Slope | None) -> str:
+    """Return the title: place, typical metric, median and range of its changes, number of its series, common factor.
+
+    slope: of a gradual change.
+    """
+    scopes = breadth.scopes
+    place = scopes[0].partition(":")[2] if len(scopes) == 1 else name_scopes(scopes)
+    counts = [format_integer(count) for count in (typical.series, breadth.all_cells)]
+    cells = f"{' of '.join(counts)} series" if breadth.all_cells > 1 else "1 series"
+    size = format_signed_percent(typical.relative)
+    if typical.series > 1:
+        low, high = sorted((typical.low, typical.high), key=abs)
+        ends = [format_signed_percent(end).removesuffix(" %") for end in (low, high)]
+        size += f" ({ends[0]} to {ends[1]} %)" if ends[0] != ends[1] else ""
+    if slope is not None:
+        verb = "decreased" if typical.relative < 0 else "increased"
+        size = f"{verb} by {size.replace('−', '').replace('+', '')} {_write_days(slope)}"
+    title = f"{place}: {CATALOG[typical.metric].label} {size} in {cells}"
+    factors: list[dict[str, Any]] = [one for one in breadth.common_factors if one["dimension"] != "scope"][:1]
+    return (f"{title}, {factors[0]['text']}" if factors else title)[:_TITLE_MAXIMUM]
+
+
+def _write_days(slope: Slope) -> str:
+    """Return the days: "between 3 Mar and 2 Apr", "on 3 Mar"; with the year if the slope ends in another one.
+
+    "since 3 Mar, continuing" if it has not ended.
+    """
+    first, last = slope.from_at.astimezone(UTC), slope.to_at.astimezone(UTC)
+    if slope.continues:
+        return f"since {first:%-d %b}, continuing,"
+    if first.date() == last.date():
+        return f"on {first:%-d %b}"
+    return f"between {first:%-d %b{'' if first.year == last.year else ' %Y'}} and {last:%-d %b}"
