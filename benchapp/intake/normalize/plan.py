@@ -9,10 +9,12 @@ from itertools import islice
 from typing import Any, Final
 
 import orjson
+from msgspec.structs import replace
 
 from benchapp.fio import PARSER_VERSION, UnreadableOutput, read_output
 from benchapp.fio.output import measure_length
 from benchapp.fio.report import Direction, Document, Group, Note, Report
+from benchapp.fio.workload.options import list_directions_asked
 from benchapp.fio.workload.spec import UNKNOWN_ORDER, WorkloadSpec, fit_text, read_workload
 from benchapp.framework.times import format_utc_moment
 from benchapp.intake.normalize.failure import find_failure
@@ -339,13 +341,8 @@ def _describe_workload(spec: WorkloadSpec) -> str:
 
 
 def list_measured_directions(group: Group, rw: str) -> tuple[Direction, ...]:
-    """Return the directions with I/O; the configured ones of a failed group without I/O."""
-    active = tuple(
-        direction
-        for direction in group.directions
-        if direction.name in _MEASURED
-        and (direction.total_ios or direction.io_bytes or direction.elapsed_s is not None)
-    )
+    """Return the directions with I/O, those that ran without any, and the configured ones of a failed group."""
+    active = tuple(_list_active(group))
     if active or not group.error:
         return active
     wanted = [name for name in ("read", "write", "trim") if name in rw] or ["read", "write"]
@@ -353,6 +350,20 @@ def list_measured_directions(group: Group, rw: str) -> tuple[Direction, ...]:
         Direction(name, None, None, None, None, None, missing={"all": "job-failed"})  # type: ignore[arg-type]
         for name in wanted
     )
+
+
+def _list_active(group: Group) -> Iterator[Direction]:
+    # Without options, fio prints a run time only of what it did.
+    asked = list_directions_asked(group.options) or _MEASURED
+    for direction in group.directions:
+        counts = (direction.total_ios, direction.io_bytes)
+        if direction.name not in _MEASURED:
+            continue
+        if any(counts) or direction.elapsed_s is not None:
+            yield direction
+        elif 0 in counts and direction.runtime_s and direction.name in asked and not group.error:
+            missing = dict.fromkeys(("latency", "percentiles"), "no-io")
+            yield replace(direction, iops=0.0, bandwidth_bytes_per_s=0.0, missing=missing)
 
 
 def _plain_note(note: Note) -> dict[str, str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from benchapp.catalog.metrics import PERCENTILES
+from benchapp.fio.merging.directions import did_io
 from benchapp.fio.report import Direction, Document, Group, Job, Latency, Samples, SteadyState
 from benchapp.fio.workload.sizes import parse_size
 from benchapp.fio.workload.spec import WorkloadSpec
@@ -149,6 +150,7 @@ def collect_validity_inputs(
     return ValidityInputs(
         error=group.error,
         failure=failure,
+        did_io=did_io(direction),
         runtime_s=direction.runtime_s,
         engine=spec.engine if group.options else "",
         storage=context.storage,

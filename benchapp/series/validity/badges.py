@@ -7,6 +7,7 @@ from typing import Final
 # In display order, most severe first.
 CODES: Final = (
     "failed-job",
+    "no-io",
     "littles-law",
     "cached",
     "memory-filesystem",

@@ -62,6 +62,7 @@ class ValidityInputs:
 
     error: int | None = None
     failure: RunFailure | None = None
+    did_io: bool = True
     runtime_s: float | None = None
     engine: str = ""
     storage: Literal["network", "memory"] | None = None

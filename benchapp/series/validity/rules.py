@@ -82,7 +82,9 @@ def _find_badges(inputs: ValidityInputs) -> Iterator[Badge]:
     if has_failed:
         yield _describe_failure(inputs)
     rules: tuple[Callable[[ValidityInputs], Badge | None], ...] = ()
-    if not has_failed:
+    if not has_failed and not inputs.did_io:
+        yield _describe_silence(inputs)
+    elif not has_failed:
         rules = (_judge_duration,) if inputs.engine in IDLE_ENGINES else _OF_A_WHOLE_JOB
     for judge in (*rules, *_OF_ANY_JOB):
         badge = judge(inputs)
@@ -99,6 +101,15 @@ def _describe_failure(inputs: ValidityInputs) -> Badge:
     )
     number = error or (failure.error if failure else 0)
     return Badge("failed-job", f"{what} The values do not count in medians.", {"error": number})
+
+
+def _describe_silence(inputs: ValidityInputs) -> Badge:
+    runtime_s = inputs.runtime_s or 0.0
+    return Badge(
+        "no-io",
+        f"No I/O completed in {format_time(runtime_s * 1e9)}: the storage did not answer. The values are 0.",
+        {"runtime_s": runtime_s},
+    )
 
 
 def _judge_duration(inputs: ValidityInputs) -> Badge | None:

@@ -153,9 +153,15 @@ def test_failed_job_is_not_judged_by_its_course() -> None:
     assert codes == ["failed-job", "degraded-raid", "few-samples"]
 
 
+def test_direction_without_io_is_not_judged_by_its_course() -> None:
+    assert codes_of(did_io=False, runtime_s=0.1, cpu_percent=100.0) == ["no-io"]
+    assert sentence_of(did_io=False, runtime_s=60.0).startswith("No I/O completed in 60 s")
+
+
 def test_every_badge_is_in_the_list_and_has_a_sentence_and_numbers_that_are_numbers() -> None:
     badges = [
         *judge_validity(dataclasses.replace(GOOD, error=5)),
+        *judge_validity(dataclasses.replace(GOOD, did_io=False)),
         *judge_validity(
             ValidityInputs(
                 runtime_s=3.0,

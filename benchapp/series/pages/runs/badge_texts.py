@@ -22,6 +22,10 @@ BADGES: Final[dict[str, Rule]] = {
         " counts.",
         "Read the error message of fio, fix the cause, run again.",
     ),
+    "no-io": Rule(
+        "The job asked for this direction and ran, but no I/O completed. IOPS and bandwidth are 0, latencies unknown.",
+        "Check the device, its path and the kernel log of the host.",
+    ),
     "littles-law": Rule(
         "IOPS × mean total latency is outside 0.85 to 1.02 of iodepth × numjobs, with an asynchronous engine and no"
         " option that limits the queue.",
