@@ -47,6 +47,7 @@ def find_options(
         own = _lend_options(entries, own, where, notes)
     of_all = content.global_options
     of_servers = GlobalOptionsOf(of_all)
+    is_listed = of_all is not None
     if of_all is None and entries and not any(own):
         notes.add(
             "options-not-reported",
@@ -56,8 +57,9 @@ def find_options(
     return [
         Effective(
             overlay_options(of_servers.choose(entry.hostname, entry.port), options) if of_all else options,
-            # A job without options has an empty list, but servers omit the list.
-            bool(options) if is_client else entry.options is not None,
+            # fio omits an empty list: the options of a job without own ones are those of [global]. Servers also
+            # omit the options of some entries.
+            bool(options) or (is_listed and not (is_client and any(own))) or entry.options is not None,
         )
         for entry, options in zip(entries, own, strict=True)
     ]

@@ -24,10 +24,12 @@ SMALL_FILES = (
 )
 
 
+def make_source(text: bytes, *, kind: str = "envelope", **parameters: Any) -> SubmissionSource:
+    return SubmissionSource(uuid4(), 1, "host:a", kind, text, parameters, datetime(2026, 11, 21, tzinfo=UTC))
+
+
 def badges_of(text: bytes, *, kind: str = "fio", **parameters: Any) -> list[list[dict[str, Any]]]:
-    (run,) = plan_submission(
-        SubmissionSource(uuid4(), 1, "host:a", kind, text, parameters, datetime(2026, 11, 21, tzinfo=UTC))
-    ).runs
+    (run,) = plan_submission(make_source(text, kind=kind, **parameters)).runs
     return [row.values["badges"] for row in run.measurements]
 
 
@@ -53,10 +55,7 @@ def test_seconds_of_a_shell_are_not_judged_as_fio_is() -> None:
 
 def test_recipe_of_small_files_names_its_profile() -> None:
     def profile_of(text: bytes, **parameters: str) -> str:
-        source = SubmissionSource(
-            uuid4(), 1, "host:a", "fio", text, parameters, datetime(2026, 11, 21, tzinfo=UTC)
-        )
-        return plan_submission(source).runs[0].values["profile"]
+        return plan_submission(make_source(text, kind="fio", **parameters)).runs[0].values["profile"]
 
     assert profile_of(SMALL_FILES) == "gitlab-smallfiles"
     assert profile_of(SMALL_FILES.replace(b"1000", b"50000")) == ""
@@ -216,3 +215,22 @@ def body_of(submission: Submission) -> bytes:
 def store_body(submission: Submission, envelope: dict[str, Any]) -> None:
     submission.body = pack(json.dumps(envelope).encode())
     submission.save(update_fields=["body"])
+
+
+def test_options_of_the_global_section_alone_are_all_options() -> None:
+    report = json.loads(read_fio("07_json.out"))
+    own = report["jobs"][0].pop("job options")
+    name, options = own.pop("name"), own | {"direct": "0"}
+    of_global = report | {"global options": options}
+    of_job = report | {"jobs": [report["jobs"][0] | {"job options": options | {"name": name}}]}
+    bodies = [
+        json.dumps(make_envelope(fio_output=json.dumps(each), environment={"memory_bytes": "24GiB"})).encode()
+        for each in (of_global, of_job)
+    ]
+
+    plans = [plan_submission(make_source(body)) for body in bodies]
+
+    (one,), (other,) = ([row for run in plan.runs for row in run.measurements] for plan in plans)
+    assert one.workload == other.workload
+    assert one.workload["is_direct"] is False
+    assert [badge["code"] for badge in one.values["badges"]] == ["cached", "too-short"]
