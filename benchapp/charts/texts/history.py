@@ -29,7 +29,8 @@ from benchapp.incidents.read.changes import ChangeRow
 from benchapp.models import Slope
 from benchapp.models.measurement import are_same_kind
 from benchapp.series.read.levels import DETECTION_RUNS_MINIMUM, LevelChange, LevelRow, find_level_before
-from benchapp.series.read.series import PointSummary, SeriesRow
+from benchapp.series.read.points import PointSummary
+from benchapp.series.read.series import SeriesRow
 
 # A line of a threshold farther from the values is not drawn; also in js/charts/history/panel.js.
 _THRESHOLD_REACH: float = 5.0

@@ -21,17 +21,16 @@ from benchapp.framework.pages.time_range import describe_bounds, read_time_range
 from benchapp.framework.pages.value_texts import format_count, format_integer, format_percent
 from benchapp.incidents.pages.texts import describe_detection
 from benchapp.incidents.read.benchmark_health import (
-    PERIOD_DAYS,
     SERIES_MAXIMUM,
     BenchmarkHealth,
     HealthGrouping,
     HealthProposal,
     HealthRow,
-    VerdictCounts,
     VerdictRow,
     read_benchmark_health,
 )
 from benchapp.incidents.read.series_status import list_detection_status
+from benchapp.incidents.rules.benchmark_health import PERIOD_DAYS, VerdictCounts
 from benchapp.models import SAMPLE_HOST, DetectionStatus, name_scopes
 from benchapp.series.read.exclusions import has_series
 from benchapp.series.read.level_range import match_span

@@ -29,17 +29,6 @@ from benchapp.models import Change, DetectionResult, DetectionStatus, Series, Ve
 from benchapp.models.filtering import match_series
 from benchapp.models.policies.thresholds import read_thresholds
 
-__all__ = [
-    "PERIOD_DAYS",
-    "BenchmarkHealth",
-    "HealthGrouping",
-    "HealthProposal",
-    "HealthRow",
-    "VerdictCounts",
-    "VerdictRow",
-    "read_benchmark_health",
-]
-
 HealthGrouping = Literal["series", "host", "profile"]
 # Above, reading them takes seconds: the filter bar narrows.
 SERIES_MAXIMUM: Final = 20_000

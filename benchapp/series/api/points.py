@@ -43,8 +43,8 @@ from benchapp.framework.api.shapes import ERROR_MEANING, MetricAnswer, MetricNam
 from benchapp.framework.api.view import ApiView
 from benchapp.models import METRIC_FIELDS
 from benchapp.series.api.series import make_series_context, read_version
-from benchapp.series.read.points import ROLLING_WINDOW_MAXIMUM
-from benchapp.series.read.series import (
+from benchapp.series.read.points import (
+    ROLLING_WINDOW_MAXIMUM,
     Point,
     read_points,
     read_rolling,

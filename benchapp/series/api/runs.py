@@ -44,16 +44,8 @@ from benchapp.framework.api.shapes import PREFIX, MetricName, run_links, submiss
 from benchapp.framework.api.view import ApiView
 from benchapp.models import DirectionName, Kind, Measurement, State
 from benchapp.series.read.badges import BadgeRow, make_badges
-from benchapp.series.read.runs.runs import (
-    LevelComparison,
-    MeasurementSummary,
-    RunDetail,
-    RunFilter,
-    RunRow,
-    compare_to_levels,
-    list_runs,
-    read_run,
-)
+from benchapp.series.read.runs.run_detail import LevelComparison, RunDetail, compare_to_levels, read_run
+from benchapp.series.read.runs.runs import MeasurementSummary, RunFilter, RunRow, list_runs
 from benchapp.series.read.shapes import EnvironmentRow, TargetRow, WorkloadRow
 from benchapp.series.read.titles import describe_workload
 

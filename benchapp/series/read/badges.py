@@ -4,17 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from benchapp.series.validity.badges import CODES, HARMLESS, is_doubtful
-
-__all__ = [
-    "BADGE_CODES",
-    "FIRST_JUDGING_PARSER",
-    "HARMLESS_CODES",
-    "BadgeRow",
-    "is_doubtful",
-    "make_badges",
-    "order_codes",
-]
+from benchapp.series.validity.badges import CODES, HARMLESS
 
 BADGE_CODES: Final = CODES
 HARMLESS_CODES: Final = HARMLESS

@@ -14,28 +14,9 @@ from benchapp.models import Host, Series
 from benchapp.models.filtering import match_series
 from benchapp.series.read.badges import order_codes
 from benchapp.series.read.level_range import NOW, LevelRange, match_span
-from benchapp.series.read.points import Point, PointSummary, read_points, read_rolling, summarize_series
 from benchapp.series.read.series_versions import read_series_versions
 from benchapp.series.read.shapes import TargetRow, WorkloadRow, names_of
 from benchapp.series.read.titles import describe_target, describe_workload, join_titles, name_scope
-
-__all__ = [
-    "LatestPoint",
-    "Point",
-    "PointSummary",
-    "SeriesDetail",
-    "SeriesRow",
-    "Sibling",
-    "list_rows",
-    "list_series",
-    "read_points",
-    "read_rolling",
-    "read_rows",
-    "read_series",
-    "read_series_version",
-    "summarize_series",
-    "with_points",
-]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,8 @@ from benchapp.series.validity.inputs import (
     IDLE_ENGINES,
     NETWORK_ENGINES,
     PAGE_CACHED_ENGINES,
-    Steadiness,
     ValidityInputs,
 )
-
-__all__ = ["Badge", "Steadiness", "ValidityInputs", "count_beyond", "is_too_few", "judge_validity"]
 
 # s. Cloud providers and vendors recommend 60 to 300 s; below 30 s, bursts and caches dominate.
 SHORTEST_S: Final = 30.0

@@ -6,8 +6,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
 from benchapp.models import METRIC_FIELDS, Measurement
-from benchapp.series.read.points import UnknownMetric
-from benchapp.series.read.series import PointSummary, read_points, read_rolling, summarize_series
+from benchapp.series.read.points import (
+    PointSummary,
+    UnknownMetric,
+    read_points,
+    read_rolling,
+    summarize_series,
+)
 from tests.factories import NOON, make_host, make_measurement, make_points, make_run, make_series
 
 HOUR = timedelta(hours=1)

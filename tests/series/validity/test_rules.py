@@ -5,13 +5,8 @@ import dataclasses
 import pytest
 
 from benchapp.series.validity.badges import CODES, format_count, format_size, format_time, is_doubtful
-from benchapp.series.validity.rules import (
-    Steadiness,
-    ValidityInputs,
-    count_beyond,
-    is_too_few,
-    judge_validity,
-)
+from benchapp.series.validity.inputs import Steadiness, ValidityInputs
+from benchapp.series.validity.rules import count_beyond, is_too_few, judge_validity
 
 GIB = 2**30
 # 12 800 IOPS at 2.5 ms are 32 in flight: a minute of direct random reads with a full queue.

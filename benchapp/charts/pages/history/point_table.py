@@ -7,7 +7,7 @@ from typing import Protocol
 
 from benchapp.catalog.metrics import Metric
 from benchapp.framework.pages.number_columns import NumberCell, Scale, choose_scale, make_cell
-from benchapp.series.read.series import Point
+from benchapp.series.read.points import Point
 
 
 class PointLevel(Protocol):

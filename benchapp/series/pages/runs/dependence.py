@@ -31,14 +31,13 @@ from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.pages.time_range import describe_bounds, make_time_range, read_time_range
 from benchapp.series.read.runs.dependence import (
     CONDITIONS,
-    DEPENDENCE_FROM,
-    DEPENDENCE_POINTS_MAXIMUM,
     ROUND_TRIP,
     BadDependence,
     Condition,
     DependenceRow,
     read_dependence,
 )
+from benchapp.series.rules.dependence import DEPENDENCE_FROM, DEPENDENCE_POINTS_MAXIMUM
 
 # Of a scatter plot, in units of its drawing, and the room for the texts of its axes.
 _WIDTH: Final = 560

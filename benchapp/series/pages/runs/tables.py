@@ -21,13 +21,8 @@ from benchapp.framework.pages.number_columns import Column, NumberCell, make_cel
 from benchapp.framework.pages.value_texts import format_with_unit
 from benchapp.models import Measurement
 from benchapp.models.measurement import find_kind
-from benchapp.series.read.runs.runs import (
-    LevelComparison,
-    MeasurementSummary,
-    RunDetail,
-    RunRow,
-    compare_to_levels,
-)
+from benchapp.series.read.runs.run_detail import LevelComparison, RunDetail, compare_to_levels
+from benchapp.series.read.runs.runs import MeasurementSummary, RunRow
 from benchapp.series.read.titles import describe_block_size, describe_workload
 
 # The first that a series has is what it is about.

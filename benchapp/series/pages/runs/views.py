@@ -37,16 +37,15 @@ from benchapp.series.pages.runs.tables import (
 from benchapp.series.pages.runs.traces import make_trace_panels
 from benchapp.series.read.badges import BADGE_CODES, make_badges
 from benchapp.series.read.exclusions import has_runs
-from benchapp.series.read.runs.run_detail import has_too_few_samples, read_before
-from benchapp.series.read.runs.runs import (
+from benchapp.series.read.runs.run_detail import (
     MEASUREMENTS_SHOWN,
     RunDetail,
-    RunRow,
+    has_too_few_samples,
     list_percents,
-    list_profiles,
-    list_runs,
+    read_before,
     read_run,
 )
+from benchapp.series.read.runs.runs import RunRow, list_profiles, list_runs
 from benchapp.series.read.runs.traces import read_traces
 from benchapp.series.read.titles import TITLE_MAXIMUM, describe_workload
 

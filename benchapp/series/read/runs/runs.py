@@ -25,32 +25,8 @@ from benchapp.framework.read.pagination import (
 from benchapp.models import Run
 from benchapp.models.filtering import match_runs
 from benchapp.series.read.badges import HARMLESS_CODES, order_codes
-from benchapp.series.read.runs.run_detail import (
-    MEASUREMENTS_SHOWN,
-    LevelComparison,
-    RunDetail,
-    SubmissionRef,
-    compare_to_levels,
-    list_percents,
-    read_run,
-)
 from benchapp.series.read.shapes import TargetRow, names_of
 from benchapp.series.read.titles import describe_target
-
-__all__ = [
-    "MEASUREMENTS_SHOWN",
-    "LevelComparison",
-    "MeasurementSummary",
-    "RunDetail",
-    "RunFilter",
-    "RunRow",
-    "SubmissionRef",
-    "compare_to_levels",
-    "list_percents",
-    "list_profiles",
-    "list_runs",
-    "read_run",
-]
 
 # A line of the list shows so many measurements; a run of 10 000 jobs shows the rest on its own page.
 SUMMARIES_MAXIMUM: Final = 8
