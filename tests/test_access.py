@@ -306,7 +306,7 @@ def test_faults_carry_the_security_headers(path, clients, monkeypatch):
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("a fault of ours")
 
-    monkeypatch.setattr("benchapp.series.pages.runs.views.list_runs", fail)
+    monkeypatch.setattr("benchapp.series.pages.runs.list_runs", fail)
     monkeypatch.setattr("benchapp.series.api.runs.list_runs", fail)
     clients["admin"].raise_request_exception = False
 

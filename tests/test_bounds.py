@@ -16,9 +16,9 @@ from benchapp.intake.normalize.plan import bound_options
 from benchapp.intake.posts.envelope import BadEnvelope, type_envelope
 from benchapp.intake.posts.submissions import retry_submission
 from benchapp.models import Host, Kind, Role, Run, Series, State, Submission, Workload
-from benchapp.series.read import measurements
+from benchapp.series.read import points
 from benchapp.series.read.dimension_values import list_label_names
-from benchapp.series.read.runs.runs import list_profiles
+from benchapp.series.read.runs import list_profiles
 from benchapp.series.read.titles import TITLE_MAXIMUM, describe_target, describe_workload, join_titles
 from tests.access_table import TABLE
 from tests.envelopes import make_envelope
@@ -227,8 +227,8 @@ def test_export_forgets_environments_and_has_the_same_rows(
     address = "/api/v1/points?fields=run,series,host,kernel&sort=started_at"
     before = json.loads(viewer.get(address).getvalue())
 
-    monkeypatch.setattr(measurements, "_KNOWN_MAXIMUM", 0)
-    monkeypatch.setattr(measurements, "_BATCH_ROWS", 1)
+    monkeypatch.setattr(points, "_KNOWN_MAXIMUM", 0)
+    monkeypatch.setattr(points, "_BATCH_ROWS", 1)
 
     assert json.loads(viewer.get(address).getvalue()) == before
     assert {row["kernel"] for row in before["points"]} == {f"6.{number}" for number in range(4)}

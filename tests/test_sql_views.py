@@ -15,7 +15,7 @@ from django.db import ProgrammingError, connection, migrations, models, transact
 from django.db.migrations.state import ProjectState
 
 from benchapp.models import AuditRecord, Incident, Run, Scope, Series
-from benchapp.series.write.exclusions import exclude_run
+from benchapp.series.write import exclude_run
 from benchapp.sql_views import VIEW_PREFIX, list_views, replace_views
 from tests.browser.world import make_world
 from tests.factories import calculate_levels, make_token

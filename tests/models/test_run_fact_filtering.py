@@ -20,7 +20,7 @@ from benchapp.models.filtering import match_changes, match_measurements, match_r
 from benchapp.models.host_filtering import match_hosts
 from benchapp.models.measurement import Measurement
 from benchapp.series.read.dimension_values import list_label_names, read_facet
-from benchapp.series.read.level_range import LevelRange
+from benchapp.series.read.selected_levels import LevelRange
 from tests.factories import (
     NOON,
     calculate_levels,

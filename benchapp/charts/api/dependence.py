@@ -24,8 +24,8 @@ from benchapp.framework.api.problems import bad_parameter
 from benchapp.framework.api.responses import answer_rows
 from benchapp.framework.api.view import ApiView
 from benchapp.models import METRIC_FIELDS
-from benchapp.series.read.runs.dependence import CONDITIONS, BadDependence, DependenceRow, read_dependence
-from benchapp.series.rules.dependence import DEPENDENCE_FROM
+from benchapp.series.read.dependence import CONDITIONS, BadDependence, DependenceRow, read_dependence
+from benchapp.series.rules import DEPENDENCE_FROM
 
 
 class DependenceParameters(FilterParameters, SpanParameters, FormatParameters):

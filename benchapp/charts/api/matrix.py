@@ -43,7 +43,7 @@ from benchapp.layouts.api.next_runs import NextRunsAnswer, describe_next_runs, n
 from benchapp.layouts.read.gap_runs import plan_matrix_runs
 from benchapp.layouts.read.next_runs import NextRuns
 from benchapp.models import METRIC_FIELDS
-from benchapp.series.read.level_range import PAST_SERIES_MAXIMUM, make_level_range
+from benchapp.series.read.selected_levels import PAST_SERIES_MAXIMUM, make_level_range
 
 
 class MatrixParameters(FilterParameters, SpanParameters, FormatParameters):

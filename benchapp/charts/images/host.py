@@ -15,7 +15,7 @@ from benchapp.charts.texts.level_range import describe_level_range
 from benchapp.charts.texts.marks import describe_mark
 from benchapp.framework.read.days import DayRange
 from benchapp.framework.times import format_day, format_moment
-from benchapp.series.read.level_range import NOW, LevelRange
+from benchapp.series.read.selected_levels import NOW, LevelRange
 from benchapp.series.read.titles import describe_value
 from benchapp.storage.read.hosts import HostRow
 from benchapp.storage.read.patterns import HostPattern

@@ -35,7 +35,7 @@ from benchapp.incidents.rules.incidents import measure_multiple
 from benchapp.models import Level
 from benchapp.models.policies.thresholds import read_thresholds
 from benchapp.series.read.shapes import TargetRow, names_of
-from benchapp.series.rules.comparison import INTERVAL_FROM, Comparison, adjust, compare
+from benchapp.series.rules import INTERVAL_FROM, Comparison, adjust, compare
 
 __all__ = [
     "COMPARED_MAXIMUM",

@@ -19,11 +19,11 @@ from benchapp.incidents.read.series_status import SeriesMark
 from benchapp.models import Level, Measurement, Series
 from benchapp.models.filtering import match_series
 from benchapp.models.measurement import KIND_CODE
-from benchapp.series.read.environment_levels import (
+from benchapp.series.read.levels import compose_run_condition, keep_newest_kind
+from benchapp.series.read.selected_levels import (
     find_maintenance,
     select_latest_level,
 )
-from benchapp.series.read.level_runs import compose_run_condition, keep_newest_kind
 from benchapp.series.read.shapes import TargetRow, WorkloadRow, names_of
 
 # Values of one series on one side, the newest: as many as a level has at most.

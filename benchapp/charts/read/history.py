@@ -26,10 +26,9 @@ from benchapp.incidents.read.series_status import DetectionStatusRow, list_varia
 from benchapp.models import Environment
 from benchapp.models.filtering import match_series
 from benchapp.series.read.environment_changes import EnvironmentHistory, read_environment_changes
-from benchapp.series.read.environment_levels import find_environment_ids, find_runs
 from benchapp.series.read.levels import LevelRow, read_levels
-from benchapp.series.read.series import SeriesRow, list_rows, read_rows, with_points
-from benchapp.series.read.series_versions import read_series_versions
+from benchapp.series.read.selected_levels import find_environment_ids, find_runs
+from benchapp.series.read.series import SeriesRow, list_rows, read_rows, read_series_versions, with_points
 from benchapp.series.read.shapes import TargetRow, WorkloadRow, names_of
 from benchapp.series.read.titles import describe_value
 

@@ -39,9 +39,9 @@ from benchapp.incidents.read.series_status import (
     read_series_marks,
 )
 from benchapp.models import Measurement
-from benchapp.series.read.badges import order_codes
-from benchapp.series.read.level_range import NOW, PAST_SERIES_MAXIMUM, LevelRange, read_levels_in
 from benchapp.series.read.levels import CurrentLevel, count_kinds, read_current_columns
+from benchapp.series.read.selected_levels import NOW, PAST_SERIES_MAXIMUM, LevelRange, read_levels_in
+from benchapp.series.read.shapes import order_codes
 from benchapp.series.read.titles import describe_setting, describe_value, order_value
 
 NONE: Final = "none"

@@ -12,8 +12,8 @@ from benchapp.catalog.metrics import Metric
 from benchapp.charts.read.axes import Axis
 from benchapp.charts.read.scaling_defaults import FixedDimension, Settings
 from benchapp.incidents.read.series_status import SeriesMark
-from benchapp.series.read.level_range import NOW, LevelRange
 from benchapp.series.read.levels import CurrentLevel
+from benchapp.series.read.selected_levels import NOW, LevelRange
 
 CellState = Literal["measured", "failed", "excluded", "unvalued", "missing"]
 STATES: Final[tuple[CellState, ...]] = ("measured", "failed", "excluded", "unvalued", "missing")

@@ -37,8 +37,8 @@ from benchapp.charts.read.scaling_shapes import (
     ScalingFacet,
 )
 from benchapp.charts.read.series_table import SeriesTable
-from benchapp.series.read.level_range import PAST_SERIES_MAXIMUM
 from benchapp.series.read.levels import count_kinds
+from benchapp.series.read.selected_levels import PAST_SERIES_MAXIMUM
 
 COLORS_MAXIMUM: Final = 12
 FACETS_MAXIMUM: Final = 12

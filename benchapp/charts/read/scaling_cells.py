@@ -29,7 +29,7 @@ from benchapp.charts.read.scaling_shapes import (
 from benchapp.charts.read.series_table import SeriesTable
 from benchapp.framework.read.limits import KnownLimit, read_known_limits
 from benchapp.incidents.read.series_status import find_worst_mark
-from benchapp.series.read.badges import order_codes
+from benchapp.series.read.shapes import order_codes
 from benchapp.series.read.titles import describe_value, format_size
 
 FAILED: Final = "failed-job"

@@ -16,15 +16,15 @@ from benchapp.charts.read.scaling_shapes import (
 from benchapp.charts.read.series_table import SeriesTable
 from benchapp.framework.read.binary_columns import from_us
 from benchapp.incidents.read.series_status import SeriesMark, read_levels_before, read_series_marks
-from benchapp.series.read.level_range import PAST_SERIES_MAXIMUM, LevelRange, read_levels_in
-from benchapp.series.read.level_runs import (
+from benchapp.series.read.levels import (
     LevelSpan,
+    read_current_columns,
     read_current_spans,
     read_host_names,
     read_level_runs,
     read_spans_before,
 )
-from benchapp.series.read.levels import read_current_columns
+from benchapp.series.read.selected_levels import PAST_SERIES_MAXIMUM, LevelRange, read_levels_in
 
 
 @dataclass(frozen=True, slots=True)

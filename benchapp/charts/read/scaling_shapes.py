@@ -25,7 +25,7 @@ from benchapp.charts.read.axes import (
 from benchapp.charts.read.chart_options import list_options, option
 from benchapp.charts.read.scaling_defaults import FixedDimension, Settings
 from benchapp.incidents.read.series_status import SeriesMark
-from benchapp.series.read.level_range import NOW, LevelRange
+from benchapp.series.read.selected_levels import NOW, LevelRange
 
 LIMITS_MAXIMUM: Final = 8
 TARGETS_MAXIMUM: Final = 8

@@ -27,12 +27,14 @@ from benchapp.charts.read.series_table import Codes, SeriesTable
 from benchapp.framework.read.binary_columns import fetch_arrays, write_ids
 from benchapp.models import TARGET_FIELDS, WORKLOAD_FIELDS, Series
 from benchapp.models.filtering import match_series
-from benchapp.series.read.environment_levels import (
+from benchapp.series.read.selected_levels import (
+    NOW,
+    LevelRange,
+    match_span,
     read_group_badges,
     read_group_levels,
     read_run_groups,
 )
-from benchapp.series.read.level_range import NOW, LevelRange, match_span
 
 # A chart of more series is less clear than one with a narrower filter.
 SERIES_MAXIMUM: Final = 20_000

@@ -21,8 +21,8 @@ from benchapp.framework.read.binary_columns import fetch_rows
 from benchapp.framework.read.result_cache import CHART_S, read_cached
 from benchapp.incidents.read.series_status import SeriesMark, rank_mark, read_series_marks
 from benchapp.models.measurement import are_same_kind, select_kind
-from benchapp.series.read.level_range import NOW, PAST_SERIES_MAXIMUM, LevelRange, read_levels_in
 from benchapp.series.read.levels import LevelRow, find_level_before, read_current_columns, read_levels
+from benchapp.series.read.selected_levels import NOW, PAST_SERIES_MAXIMUM, LevelRange, read_levels_in
 from benchapp.series.read.series import SeriesRow, read_rows
 from benchapp.series.read.titles import describe_target, describe_value, order_value
 

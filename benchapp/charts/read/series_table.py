@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from benchapp.catalog.dimensions import name_pattern
 from benchapp.catalog.grammar import Value as DimensionValue
 from benchapp.framework.read.binary_columns import from_us
-from benchapp.series.read.environment_levels import GroupLevel
+from benchapp.series.read.selected_levels import GroupLevel
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from benchapp.catalog.metrics import format_count
 from benchapp.framework.times import format_moment
-from benchapp.series.read.level_range import PAST_SERIES_MAXIMUM, LevelRange
+from benchapp.series.read.selected_levels import PAST_SERIES_MAXIMUM, LevelRange
 
 
 def describe_level_range(span: LevelRange) -> str:

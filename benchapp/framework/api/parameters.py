@@ -21,7 +21,7 @@ from benchapp.catalog.grammar import BadFilter, Filter, Term, parse_filter, pars
 from benchapp.charts.read.chart_options import Option
 from benchapp.framework.api.problems import Problem, answer_problem, bad_parameter
 from benchapp.framework.read.days import DAYS_MAXIMUM, MOMENTS, BadDays, make_day_range, parse_moment
-from benchapp.series.read.badges import BADGE_CODES
+from benchapp.series.read.shapes import BADGE_CODES
 
 LIMIT_DEFAULT: Final = 100
 LIMIT_MAXIMUM: Final = 1000

@@ -30,8 +30,7 @@ from benchapp.catalog.spelling import is_readable, suggest_corrections
 from benchapp.framework.pages.time_range import TimeRangeControl, make_time_range
 from benchapp.framework.read.days import is_relative_moment, parse_moment
 from benchapp.framework.times import name_zone
-from benchapp.series.read.dimension_values import list_known_values
-from benchapp.series.read.exclusions import Exclusion, FindsAny, find_exclusions
+from benchapp.series.read.dimension_values import Exclusion, FindsAny, find_exclusions, list_known_values
 
 # Parameters of the bar itself: the text, and the two fields that add a term without script.
 WORDS: Final = "text"

@@ -11,8 +11,8 @@ from django.http import QueryDict
 from benchapp.catalog.grammar import LENGTH_MAXIMUM, BadFilter, Filter, Term, Test, parse_filter, write_filter
 from benchapp.framework.pages.time_range import BoundField, TimeRangeForm
 from benchapp.models import State
-from benchapp.series.read.badges import BADGE_CODES
-from benchapp.series.read.runs.runs import RunFilter
+from benchapp.series.read.runs import RunFilter
+from benchapp.series.read.shapes import BADGE_CODES
 from benchapp.storage.agent_archive import read_agent_version
 from benchapp.storage.read.hosts import HostFilter
 

@@ -19,7 +19,7 @@ from benchapp.charts.read.comparison import SERIES_IDS_MAXIMUM
 from benchapp.charts.read.history import LINES_MAXIMUM
 from benchapp.framework.pages.value_texts import format_count
 from benchapp.framework.times import to_iso
-from benchapp.series.read.selection import (
+from benchapp.series.read.series import (
     ChangeRanges,
     RunPlace,
     find_run_place,

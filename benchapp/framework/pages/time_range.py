@@ -22,7 +22,7 @@ from benchapp.framework.read.days import (
     start_of_day,
 )
 from benchapp.framework.times import find_zone, format_moment, name_zone, to_iso
-from benchapp.series.read.level_range import LevelRange, make_level_range
+from benchapp.series.read.selected_levels import LevelRange, make_level_range
 
 # (label, relative time): the range has no end, so that a link, a saved view and a study show the newest runs.
 PRESETS: Final = (

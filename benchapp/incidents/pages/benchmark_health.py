@@ -32,8 +32,8 @@ from benchapp.incidents.read.benchmark_health import (
 from benchapp.incidents.read.series_status import list_detection_status
 from benchapp.incidents.rules.benchmark_health import PERIOD_DAYS, VerdictCounts
 from benchapp.models import SAMPLE_HOST, DetectionStatus, name_scopes
-from benchapp.series.read.exclusions import has_series
-from benchapp.series.read.level_range import match_span
+from benchapp.series.read.dimension_values import has_series
+from benchapp.series.read.selected_levels import match_span
 
 ROWS_ON_A_PAGE: Final = 100
 # Hosts and workloads with most incidents; the rest is in their own rows above.

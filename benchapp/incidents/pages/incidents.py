@@ -76,7 +76,7 @@ from benchapp.incidents.read.shapes import (
 from benchapp.models import DetectionStatus, Role, Severity, Verdict
 from benchapp.requests.pages.panel import make_request_panel
 from benchapp.requests.read.run_requests import RequestFilter, list_latest_runs
-from benchapp.series.read.exclusions import has_series
+from benchapp.series.read.dimension_values import has_series
 
 # Time shown before the oldest run of the evidence, as a share of the time to the change.
 _MARGIN_SHARE: Final = 0.1

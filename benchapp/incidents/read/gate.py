@@ -23,7 +23,7 @@ from benchapp.incidents.read.changes import SeriesName, name_series
 from benchapp.models import Level, Measurement, Run, Series, Verdict
 from benchapp.models.measurement import are_same_kind, find_kind
 from benchapp.models.policies.thresholds import read_thresholds
-from benchapp.series.read.level_runs import LevelRuns, LevelSpan, read_level_runs
+from benchapp.series.read.levels import LevelRuns, LevelSpan, read_level_runs
 
 __all__ = [
     "BadBaseline",

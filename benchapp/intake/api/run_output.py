@@ -27,7 +27,7 @@ from benchapp.framework.api.view import ApiView
 from benchapp.intake.posts.submissions import pack, unpack
 from benchapp.intake.read.submissions import RawBody, read_raw_body
 from benchapp.models import Kind
-from benchapp.series.read.runs.runs import RunFilter, list_runs
+from benchapp.series.read.runs import RunFilter, list_runs
 
 
 class OutputParameters(Parameters):

@@ -43,8 +43,8 @@ from benchapp.intake.provenance.shapes import (
 )
 from benchapp.intake.read.submissions import RawBody, read_raw_body
 from benchapp.models import Kind, Measurement
-from benchapp.series.read.badges import BadgeRow, make_badges
-from benchapp.series.read.runs.run_detail import RunDetail, read_run
+from benchapp.series.read.runs import RunDetail, read_run
+from benchapp.series.read.shapes import BadgeRow, make_badges
 
 REPORT_MAXIMUM: Final = ROWS_MAXIMUM
 

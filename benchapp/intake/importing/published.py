@@ -16,7 +16,7 @@ from benchapp.intake.posts.published_document import KIND, SCHEMA, Publication, 
 from benchapp.intake.posts.submissions import AcceptOutcome, IncomingSubmission
 from benchapp.judge import redetect
 from benchapp.models import METRIC_FIELDS, Kind, Measurement, Run, State, Submission
-from benchapp.series.write.exclusions import exclude_run
+from benchapp.series.write import exclude_run
 from benchapp.storage.write.identity import canonical_json
 
 # Prefix of the reason of a corrected run. It stays if a user includes the run again, which is then not excluded again.

@@ -32,8 +32,8 @@ from benchapp.intake.read.submissions import (
     read_upload,
 )
 from benchapp.models import Role, State
-from benchapp.series.pages.runs.tables import make_run_lines
-from benchapp.series.read.runs.runs import read_run_rows
+from benchapp.series.pages.run_tables import make_run_lines
+from benchapp.series.read.runs import read_run_rows
 
 UPLOADS_ON_A_PAGE: Final = 50
 # Further runs of a submission are links.

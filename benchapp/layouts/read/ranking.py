@@ -48,8 +48,8 @@ from benchapp.layouts.rules.ranking import (
     find_closest_miss,
     find_front,
 )
-from benchapp.series.read.badges import order_codes
 from benchapp.series.read.levels import count_kinds
+from benchapp.series.read.shapes import order_codes
 
 __all__ = [
     "VERDICTS",

@@ -24,7 +24,7 @@ from benchapp.framework.api.view import ApiView
 from benchapp.framework.read.missing_columns import ColumnsMissing, check_columns
 from benchapp.framework.readiness import DiskSpace, measure_disk, read_readiness
 from benchapp.reports.read.pinned_charts import list_pinned_series
-from benchapp.series.read.level_range import read_main_levels
+from benchapp.series.read.selected_levels import read_main_levels
 from benchapp.series.read.series import SeriesRow
 from benchapp.storage.read.totals import Totals, count_totals
 

@@ -20,9 +20,12 @@ from benchapp.overview.api import fleet, index
 from benchapp.policies.api import detection_policies
 from benchapp.reports.api import chart_images, status_badge, studies, study_snapshots
 from benchapp.requests.api import confirmation_policies, host_schedules, run_requests, wanted_schedules
-from benchapp.series.api import dimensions, exclusions, latency, points, runs, series
-from benchapp.series.api import point_rows as all_points
-from benchapp.series.api import run_traces as traces
+from benchapp.series.api import points, runs, series
+from benchapp.series.api import points as all_points
+from benchapp.series.api import points as latency
+from benchapp.series.api import runs as exclusions
+from benchapp.series.api import runs as traces
+from benchapp.series.api import series as dimensions
 from benchapp.storage.api import hosts, tokens
 
 

@@ -38,9 +38,9 @@ from benchapp.reports.pages.panels import name_panel
 from benchapp.reports.pages.saved_views.views import list_view_lines
 from benchapp.reports.read.pinned_charts import list_pinned_charts
 from benchapp.reports.read.studies import list_studies
-from benchapp.series.pages.runs.tables import make_run_lines
-from benchapp.series.read.exclusions import has_runs
-from benchapp.series.read.runs.runs import RunFilter, list_runs
+from benchapp.series.pages.run_tables import make_run_lines
+from benchapp.series.read.dimension_values import has_runs
+from benchapp.series.read.runs import RunFilter, list_runs
 from benchapp.storage.agent_archive import read_agent_version
 
 _RUNS: Final = 6

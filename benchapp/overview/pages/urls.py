@@ -36,11 +36,10 @@ from benchapp.reports.pages import views as studies
 from benchapp.reports.pages.saved_views import views as saved_views
 from benchapp.requests.pages import views as requests
 from benchapp.requests.pages.schedules import views as schedules
-from benchapp.series.pages import detection_report, series_list
+from benchapp.series.pages import dependence, detection_report, runs, series_list
+from benchapp.series.pages import provenance as run_report
+from benchapp.series.pages import runs as exclusions
 from benchapp.series.pages import views as series
-from benchapp.series.pages.runs import dependence, exclusions
-from benchapp.series.pages.runs import provenance as run_report
-from benchapp.series.pages.runs import views as runs
 from benchapp.storage.pages import views as hosts
 
 

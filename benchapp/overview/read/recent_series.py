@@ -9,8 +9,8 @@ from benchapp.framework.read.binary_columns import fetch_rows
 from benchapp.incidents.read.series_status import SeriesMark, read_series_marks
 from benchapp.models import ChangeState, Series
 from benchapp.models.filtering import match_series
-from benchapp.series.read.level_range import read_main_levels
 from benchapp.series.read.levels import CurrentLevel
+from benchapp.series.read.selected_levels import read_main_levels
 from benchapp.series.read.series import SeriesRow, read_rows
 
 # Open changes are searched in the newest incidents only: of a sweep one has thousands.

@@ -25,8 +25,8 @@ from benchapp.framework.api.responses import answer_json, answer_text
 from benchapp.framework.api.view import ApiView
 from benchapp.incidents.read.series_status import SeriesMark, read_series_marks
 from benchapp.models.filtering import match_series
-from benchapp.series.read.level_range import read_main_levels
 from benchapp.series.read.levels import read_current_levels
+from benchapp.series.read.selected_levels import read_main_levels
 from benchapp.series.read.series import with_points
 
 SERIES_MAXIMUM: Final = 1000

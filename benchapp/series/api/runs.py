@@ -1,6 +1,7 @@
-"""Runs: the list, and one with its measurements."""
+"""Runs: the list, one with its measurements, its traces, its exclusion from medians."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Final
 from uuid import UUID
 
@@ -8,6 +9,7 @@ from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema
 from msgspec import Meta
+from rest_framework import serializers
 from rest_framework.request import Request
 
 from benchapp.catalog.grammar import write_filter
@@ -24,30 +26,40 @@ from benchapp.framework.api.answers import (
 from benchapp.framework.api.lists import answer_list, take_page_request
 from benchapp.framework.api.openapi import in_formats
 from benchapp.framework.api.parameters import (
+    ChoiceParameter,
     FilterParameters,
+    FormatParameters,
     PageParameters,
     PositionParameters,
     SpanParameters,
     badge_parameter,
     flag_parameter,
     read_parameters,
+    refuse_parameters,
     take_oldest_first,
     time_order_parameter,
 )
-from benchapp.framework.api.permissions import MayRead, find_ingest_host
-from benchapp.framework.api.problems import not_found
-from benchapp.framework.api.responses import (
-    answer_json,
-    link_next,
-)
+from benchapp.framework.api.permissions import MayEdit, MayRead, find_ingest_host, find_person, name_token
+from benchapp.framework.api.problems import ErrorProblems, bad_value, map_errors, not_found
+from benchapp.framework.api.responses import answer_json, answer_rows, link_next
 from benchapp.framework.api.shapes import PREFIX, MetricName, run_links, submission_url
-from benchapp.framework.api.view import ApiView
-from benchapp.models import DirectionName, Kind, Measurement, State
-from benchapp.series.read.badges import BadgeRow, make_badges
-from benchapp.series.read.runs.run_detail import LevelComparison, RunDetail, compare_to_levels, read_run
-from benchapp.series.read.runs.runs import MeasurementSummary, RunFilter, RunRow, list_runs
-from benchapp.series.read.shapes import EnvironmentRow, TargetRow, WorkloadRow
+from benchapp.framework.api.view import ApiView, read_body
+from benchapp.framework.queue import wake_up
+from benchapp.models import DirectionName, Kind, Measurement, Run, State, TraceKind, name_person
+from benchapp.series.read.runs import (
+    LevelComparison,
+    MeasurementSummary,
+    RunDetail,
+    RunFilter,
+    RunRow,
+    compare_to_levels,
+    list_runs,
+    read_run,
+)
+from benchapp.series.read.shapes import BadgeRow, EnvironmentRow, TargetRow, WorkloadRow, make_badges
 from benchapp.series.read.titles import describe_workload
+from benchapp.series.read.traces import TraceRow, read_host_name, read_traces
+from benchapp.series.write import REASON_MAXIMUM, BadReason, UnknownRun, exclude_run, include_run
 
 
 class RunColumns(ApiAnswer, kw_only=True, frozen=True):
@@ -300,3 +312,128 @@ class OneRun(ApiView):
         )
         headers = {"Link": f'<{following}>; rel="next"'} if following else {}
         return answer_json(request, describe_run(run, following=following), headers=headers)
+
+
+class TraceAnswer(ApiAnswer, kw_only=True, frozen=True):
+    kind: Annotated[str, Meta(description="iops, bw, lat, clat or slat")]
+    direction: DirectionName
+    unit: Annotated[str, Meta(description="operations/s, bytes/s or ns")]
+    jobs: Annotated[int, Meta(description="number of logs: added up for iops and bw, pooled for latencies")]
+    entries: Annotated[int, Meta(description="lines of these logs")]
+    bucket_s: Annotated[float, Meta(description="length of a bucket")]
+
+
+class TracePointAnswer(ApiAnswer, kw_only=True, frozen=True):
+    kind: Annotated[str, Meta(description="iops, bw, lat, clat or slat")]
+    direction: DirectionName
+    unit: str
+    at_s: Annotated[float, Meta(description="end of the bucket, from the start of the run")]
+    mean: float | None
+    minimum: float | None
+    maximum: float | None
+    count: Annotated[int, Meta(description="entries in the bucket; 0 is a gap")]
+
+
+class TracePage(AnswerPage, kw_only=True, frozen=True):
+    run: int
+    traces: Sequence[TraceAnswer]
+    points: Sequence[TracePointAnswer]
+
+
+class TraceParameters(FormatParameters):
+    """Filters of traces."""
+
+    kind = ChoiceParameter(choices=TraceKind.values, required=False)
+    direction = ChoiceParameter(choices=DirectionName.values, required=False)
+
+
+class RunTracesView(ApiView):
+    """The traces of one run."""
+
+    permission_classes = [MayRead]
+
+    @extend_schema(
+        operation_id="list_run_traces",
+        parameters=[TraceParameters],
+        responses=in_formats(TracePage, "the points alone"),
+    )
+    def get(self, request: Request, run_id: int) -> HttpResponse:
+        """List the traces of IOPS, bandwidth and latency from the fio logs; at most 600 points per trace."""
+        wanted = read_parameters(request, TraceParameters)
+        traces = [
+            trace
+            for trace in read_traces(run_id)
+            if wanted.get("kind") in (None, trace.kind) and wanted.get("direction") in (None, trace.direction)
+        ]
+        host = read_host_name(run_id) if not traces or wanted["format"] == "csv" else None
+        if not traces and host is None:
+            raise not_found("run", f"run {run_id} does not exist")
+        return answer_rows(
+            request,
+            TracePage,
+            [point for trace in traces for point in _list_points(trace)],
+            name="points",
+            columns=list_columns(TracePointAnswer),
+            format=wanted["format"],
+            file_name=f"run-{run_id}-traces",
+            about={"run": run_id, "traces": [build(TraceAnswer, trace) for trace in traces]},
+            context={"run": run_id, "host": host},
+        )
+
+
+def _list_points(trace: TraceRow) -> Iterator[TracePointAnswer]:
+    for at_s, mean, minimum, maximum, count in zip(
+        trace.at_s, trace.mean, trace.minimum, trace.maximum, trace.count, strict=True
+    ):
+        yield build(
+            TracePointAnswer, trace, at_s=at_s, mean=mean, minimum=minimum, maximum=maximum, count=count
+        )
+
+
+_PROBLEMS: Final[ErrorProblems] = {
+    UnknownRun: partial(not_found, "run"),
+    BadReason: partial(bad_value, pointer="/reason"),
+}
+
+
+class ExclusionAnswer(ApiAnswer, kw_only=True, frozen=True):
+    run_id: int
+    excluded_at: Time | None
+    excluded_by: str | None
+    excluded_reason: str
+
+
+class ExclusionInput(serializers.Serializer[Any]):
+    """Reason of an exclusion."""
+
+    reason = serializers.CharField(max_length=REASON_MAXIMUM)
+
+
+class RunExclusion(ApiView):
+    """Exclusion of a run from medians."""
+
+    permission_classes = [MayEdit]
+
+    @extend_schema(operation_id="exclude_run", request=ExclusionInput, responses=ExclusionAnswer)
+    def put(self, request: Request, run_id: int) -> HttpResponse:
+        """Exclude a run from all medians, with a reason; its values remain available, marked as excluded."""
+        refuse_parameters(request)
+        wanted = read_body(request, ExclusionInput)
+        with map_errors(_PROBLEMS):
+            run = exclude_run(run_id, find_person(request), via=name_token(request), **wanted)
+        wake_up()
+        return answer_json(request, _describe_exclusion(run))
+
+    @extend_schema(operation_id="include_run", responses={200: ExclusionAnswer})
+    def delete(self, request: Request, run_id: int) -> HttpResponse:
+        """Include a run in medians again; no effect on a run that is not excluded."""
+        refuse_parameters(request)
+        with map_errors(_PROBLEMS):
+            run = include_run(run_id, find_person(request), via=name_token(request))
+        wake_up()
+        return answer_json(request, _describe_exclusion(run))
+
+
+def _describe_exclusion(run: Run) -> ExclusionAnswer:
+    by = name_person(run.excluded_by) or None
+    return build(ExclusionAnswer, run, run_id=run.pk, excluded_by=by)

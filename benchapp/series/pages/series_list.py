@@ -1,11 +1,11 @@
 """List of series: a grid of sparklines, or the same as a table."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, Final, Literal
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
@@ -13,16 +13,25 @@ from django.views.decorators.http import require_safe
 
 from benchapp.catalog.metrics import CATALOG, Metric
 from benchapp.charts.read.scaling_cells import FAILED
-from benchapp.charts.read.series_grid import GridPart, GridSeries, GridSort, SeriesGrid, read_series_grid
+from benchapp.charts.read.series_grid import (
+    GridGroup,
+    GridPart,
+    GridSeries,
+    GridSort,
+    SeriesGrid,
+    read_series_grid,
+)
 from benchapp.charts.texts.level_range import describe_level_range, describe_past_limit
 from benchapp.framework.pages.access import may_read
 from benchapp.framework.pages.command_lines import list_first_steps
 from benchapp.framework.pages.filter_bar import explain_empty, make_filter_bar, settle_filter
-from benchapp.framework.pages.filter_forms import keep_query
+from benchapp.framework.pages.filter_forms import keep_query, read_choice
 from benchapp.framework.pages.page_context import make_base_url
+from benchapp.framework.pages.pagination import read_page_number
 from benchapp.framework.pages.selection import KINDS
 from benchapp.framework.pages.series_marks import ShownMark, show_mark
 from benchapp.framework.pages.sparkline import LevelSparkline, make_level_sparkline
+from benchapp.framework.pages.time_range import AskedRange, read_time_range
 from benchapp.framework.pages.value_texts import (
     format_age,
     format_count,
@@ -31,17 +40,57 @@ from benchapp.framework.pages.value_texts import (
     format_with_unit,
 )
 from benchapp.framework.times import format_day
-from benchapp.series.pages.request import (
-    GROUPS,
-    SORTS,
-    VIEWS,
-    SeriesListRequest,
-    read_series_list_request,
-)
-from benchapp.series.read.exclusions import has_series
-from benchapp.series.read.level_range import LevelRange
+from benchapp.series.read.dimension_values import has_series
 from benchapp.series.read.levels import LevelRow
+from benchapp.series.read.selected_levels import LevelRange
 from benchapp.series.read.series import SeriesRow
+
+SeriesView = Literal["grid", "table"]
+GROUPS: Final[dict[GridGroup, str]] = {
+    "pattern": "Pattern",
+    "layout": "Layout",
+    "host": "Host or pool",
+    "none": "None",
+}
+SORTS: Final[dict[GridSort, str]] = {
+    "change": "Largest open change",
+    "newest": "Last run, newest first",
+    "age": "Last run, oldest first",
+    "spread": "Largest spread",
+    "name": "Name",
+}
+VIEWS: Final[dict[SeriesView, str]] = {"grid": "Grid", "table": "Table"}
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesListRequest:
+    """One list. metric: None for the usual one. page: from 1. errors: invalid parameters, one sentence each."""
+
+    metric: str | None = None
+    group: GridGroup = "pattern"
+    sort: GridSort = "change"
+    view: SeriesView = "grid"
+    page: int = 1
+    range: AskedRange = field(default_factory=AskedRange)
+    errors: tuple[str, ...] = field(default=())
+
+
+def read_series_list_request(query: QueryDict) -> SeriesListRequest:
+    """Parse query parameters. Invalid ones are ignored and reported."""
+    errors: list[str] = []
+    metric = query.get("metric") or None
+    if metric is not None and metric not in CATALOG:
+        errors.append(f"{metric[:40]!r} is not a valid metric. Available: {', '.join(CATALOG)}.")
+        metric = None
+    return SeriesListRequest(
+        metric=metric,
+        group=read_choice(query, "group", GROUPS, errors),
+        sort=read_choice(query, "sort", SORTS, errors),
+        view=read_choice(query, "view", VIEWS, errors),
+        page=read_page_number(query, errors),
+        range=read_time_range(query, errors),
+        errors=tuple(errors),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,8 +62,7 @@ from benchapp.requests.read.run_requests import RequestFilter
 from benchapp.series.read.environment_changes import read_environment_changes, read_time_zone
 from benchapp.series.read.levels import LevelRow, find_level, read_levels
 from benchapp.series.read.points import read_points, summarize_series
-from benchapp.series.read.series import SeriesRow, read_series
-from benchapp.series.read.series_versions import read_series_versions
+from benchapp.series.read.series import SeriesRow, read_series, read_series_versions
 
 POINTS_ON_A_PAGE: Final = 30
 

@@ -1,10 +1,11 @@
-"""Parts that several results share, as frozen values with the column names of the models."""
+"""Parts that several results share, as frozen values with the column names of the models; badges."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Final
 
 from benchapp.models import TARGET_FIELDS
+from benchapp.series.validity.badges import CODES, HARMLESS
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +70,31 @@ class EnvironmentRow:
 def names_of(kind: type, prefix: str = "") -> tuple[str, ...]:
     """Return the columns of a row type, for `values_list`."""
     return tuple(f"{prefix}{field.name}" for field in fields(kind))
+
+
+BADGE_CODES: Final = CODES
+HARMLESS_CODES: Final = HARMLESS
+# Earlier parsers did not check data quality: a missing badge means nothing.
+FIRST_JUDGING_PARSER: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class BadgeRow:
+    """One badge of a measurement. numbers: the values that it is based on, by name, in base units."""
+
+    code: str
+    sentence: str
+    numbers: Mapping[str, float]
+
+
+def make_badges(stored: Sequence[Mapping[str, Any]]) -> tuple[BadgeRow, ...]:
+    """Return the badges stored with a Measurement."""
+    return tuple(BadgeRow(badge["code"], badge["sentence"], badge["numbers"]) for badge in stored)
+
+
+def order_codes(codes: Sequence[str]) -> tuple[str, ...]:
+    """Return codes, most severe first; unknown ones last."""
+    if not codes:
+        return ()
+    known = [code for code in CODES if code in codes]
+    return (*known, *(code for code in codes if code not in CODES))

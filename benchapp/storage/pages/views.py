@@ -43,9 +43,9 @@ from benchapp.requests.pages.panel import make_request_panel
 from benchapp.requests.pages.schedules.tables import make_status_lines
 from benchapp.requests.read.run_requests import RequestFilter, read_request_policy
 from benchapp.requests.read.wanted_schedules import list_scheduled_hosts, read_statuses
-from benchapp.series.pages.runs.tables import make_run_lines
+from benchapp.series.pages.run_tables import make_run_lines
 from benchapp.series.read.relative_levels import HISTORY_DAYS
-from benchapp.series.read.runs.runs import RunFilter, list_runs
+from benchapp.series.read.runs import RunFilter, list_runs
 from benchapp.storage.actions.pools import preview_pool
 from benchapp.storage.actions.pools import set_pool as save_pool
 from benchapp.storage.agent_archive import read_agent_archive, read_agent_version

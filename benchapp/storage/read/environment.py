@@ -12,7 +12,7 @@ from benchapp.series.read.environment_changes import (
     compare_environments,
     read_environments,
 )
-from benchapp.series.read.level_range import NOW, LevelRange
+from benchapp.series.read.selected_levels import NOW, LevelRange
 from benchapp.storage.read.hosts import HostRow
 
 # Newest runs that are searched: ten weeks of a sweep of 17 layouts, four times a day.

@@ -13,9 +13,9 @@ from benchapp.catalog.metrics import CATALOG, Metric
 from benchapp.detection.rules.staleness import INTERVAL_FROM, INTERVALS, STALE_AFTER
 from benchapp.framework.read.days import DayRange
 from benchapp.incidents.read.series_status import SeriesMark, read_series_marks
-from benchapp.series.read.level_range import NOW, LevelRange, match_span, read_main_levels
 from benchapp.series.read.levels import CurrentLevel
 from benchapp.series.read.relative_levels import read_relative_levels
+from benchapp.series.read.selected_levels import NOW, LevelRange, match_span, read_main_levels
 from benchapp.series.read.series import SeriesRow, read_rows, with_points
 from benchapp.series.read.titles import order_value
 from benchapp.storage.read.hosts import HISTORY_SERIES_MAXIMUM, HostRow

@@ -9,7 +9,7 @@ from msgspec import Meta
 from benchapp.catalog.metrics import SMALLEST_CHANGES
 from benchapp.incidents.read.series_status import list_open_incidents, read_series_marks
 from benchapp.models import Series
-from benchapp.series.read.level_range import read_main_levels
+from benchapp.series.read.selected_levels import read_main_levels
 from benchapp.series.read.titles import describe_target, describe_workload, join_titles
 
 

@@ -11,7 +11,7 @@ from django.test import Client
 from benchapp.charts.pages.history.figure import show_history
 from benchapp.charts.read import history
 from benchapp.models import Measurement, Series
-from benchapp.series.read import environment_levels
+from benchapp.series.read import selected_levels
 from tests.charts.pages.test_environment_comparison import NEW, OLD, fleet  # noqa: F401
 from tests.charts.pages.test_scaling import read_document
 from tests.factories import (
@@ -59,7 +59,7 @@ def test_scaling_by_kernel_has_the_number_of_each_group(viewer: Client, planted:
 def test_many_divided_series_are_read_in_parts(
     viewer: Client, planted: dict, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(environment_levels, "_DIVIDED_AT_ONCE", 1)
+    monkeypatch.setattr(selected_levels, "_DIVIDED_AT_ONCE", 1)
 
     rows = read_rows(viewer, "/api/v1/scaling", x="host", color="kernel", facet="none")
 

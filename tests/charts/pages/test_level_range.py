@@ -12,7 +12,7 @@ from benchapp.charts.read import matrix, scaling_build, series_grid
 from benchapp.charts.texts import level_range
 from benchapp.judge import judge_due
 from benchapp.models import Measurement, Series
-from benchapp.series.read.level_range import LevelRange, make_level_range, read_levels_in
+from benchapp.series.read.selected_levels import LevelRange, make_level_range, read_levels_in
 from tests.detection.write import judging
 from tests.factories import NOON, calculate_levels, make_host, note_measurements
 from tests.pages import Page

@@ -12,7 +12,7 @@ from benchapp.charts.read.scaling_shapes import BadChart
 from benchapp.charts.texts.matrix import list_omitted
 from benchapp.judge import judge_series
 from benchapp.models import Change, Measurement, Series
-from benchapp.series.read.level_range import LevelRange
+from benchapp.series.read.selected_levels import LevelRange
 from tests.detection.write.judging import make_level
 from tests.factories import (
     calculate_levels,

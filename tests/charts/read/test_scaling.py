@@ -16,8 +16,8 @@ from benchapp.charts.texts.limits import describe_applicable_limits, name_limit
 from benchapp.framework.read.days import end_of_day
 from benchapp.judge import judge_due
 from benchapp.models import Series
-from benchapp.series.read.level_range import LevelRange
 from benchapp.series.read.levels import read_current_levels
+from benchapp.series.read.selected_levels import LevelRange
 from tests.detection.write import judging
 from tests.ebs import make_ebs_series, make_level
 from tests.factories import (

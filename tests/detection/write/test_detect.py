@@ -19,7 +19,7 @@ from benchapp.models import (
     Run,
     Series,
 )
-from benchapp.series.write.exclusions import exclude_run, include_run
+from benchapp.series.write import exclude_run, include_run
 from tests.detection.write.judging import (
     WOBBLE,
     add_runs,

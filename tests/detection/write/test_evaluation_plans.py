@@ -28,7 +28,7 @@ from benchapp.models import (
     Run,
     Series,
 )
-from benchapp.series.write.exclusions import exclude_run
+from benchapp.series.write import exclude_run
 from tests.detection.write.judging import add_runs, make_cells, make_level, note_measurements
 from tests.factories import NOON, make_host, make_run
 

@@ -14,7 +14,7 @@ from benchapp.intake.normalize.batch import normalize_batch
 from benchapp.intake.normalize.reparse import renormalize
 from benchapp.intake.posts.submissions import pack
 from benchapp.models import Run, Series, Submission
-from benchapp.series.write.exclusions import exclude_run, include_run
+from benchapp.series.write import exclude_run, include_run
 from tests.detection.write.test_levels import compute_from_scratch, read_all
 from tests.envelopes import make_envelope, read_fio
 from tests.factories import NOON, calculate_levels, make_points, make_run

@@ -8,7 +8,7 @@ from django.db import connection, transaction
 
 from benchapp.judge import has_judging_due, judge_due
 from benchapp.models import Level, Measurement, Run, Series
-from benchapp.series.write.exclusions import exclude_run
+from benchapp.series.write import exclude_run
 from tests.factories import make_series
 
 pytestmark = pytest.mark.django_db(transaction=True)

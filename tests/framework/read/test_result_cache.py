@@ -23,7 +23,7 @@ from benchapp.models import AuditRecord, Level, Measurement, Role, Series, name_
 from benchapp.overview.read.fleet import read_fleet_days
 from benchapp.series.read.environment_changes import read_environment_changes
 from benchapp.series.read.levels import read_levels
-from benchapp.series.read.series_versions import read_series_versions
+from benchapp.series.read.series import read_series_versions
 from tests.factories import (
     calculate_levels,
     make_change,

@@ -9,7 +9,7 @@ from django.test import Client
 
 from benchapp.judge import judge_due
 from benchapp.models import DetectionStatus, Incident, IncidentEvent, IncidentState, Role, Run, Scope
-from benchapp.series.write.exclusions import exclude_run
+from benchapp.series.write import exclude_run
 from tests.factories import (
     NOON,
     make_change,

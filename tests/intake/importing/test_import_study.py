@@ -8,7 +8,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from benchapp.models import Host, Kind, Level, Measurement, Run, Submission
-from benchapp.series.write.exclusions import include_run
+from benchapp.series.write import include_run
 
 pytestmark = pytest.mark.django_db
 

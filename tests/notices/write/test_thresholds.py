@@ -17,7 +17,7 @@ from benchapp.notices.write.subscriptions import (
     delete_subscription,
 )
 from benchapp.notices.write.thresholds import notify_violations, preview_thresholds
-from benchapp.series.write.exclusions import exclude_run
+from benchapp.series.write import exclude_run
 from tests.factories import (
     NOON,
     add_measurements,

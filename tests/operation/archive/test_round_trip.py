@@ -48,7 +48,7 @@ from benchapp.operation.archive import loading
 from benchapp.operation.archive.container import ArchiveReader, ArchiveWriter, check_archive
 from benchapp.operation.archive.selection import count_rows
 from benchapp.operation.archive.tables import TABLES
-from benchapp.series.write.exclusions import exclude_run
+from benchapp.series.write import exclude_run
 from tests.browser.world import HOSTILE, make_world
 from tests.factories import (
     NOON,

@@ -6,7 +6,7 @@ import io
 import pytest
 
 from benchapp.models import Series
-from benchapp.series.read.badges import BADGE_CODES
+from benchapp.series.read.shapes import BADGE_CODES
 from tests.factories import make_measurement, make_run, make_series
 
 SHORT = {"code": "too-short", "sentence": "It ran 3 s.", "numbers": {"runtime_s": 3.0}}

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from benchapp.models import Run
-from benchapp.series.read.measurements import MEASUREMENT_COLUMNS
+from benchapp.series.read.points import MEASUREMENT_COLUMNS
 from tests.factories import (
     NOON,
     make_environment,

@@ -6,8 +6,8 @@ import pytest
 from django.db import connection
 
 from benchapp.catalog.grammar import Filter, parse_filter
-from benchapp.series.read import exclusions
-from benchapp.series.read.exclusions import Exclusion, find_exclusions, has_series
+from benchapp.series.read import dimension_values
+from benchapp.series.read.dimension_values import Exclusion, find_exclusions, has_series
 from tests.factories import make_host, make_series, make_target
 
 pytestmark = pytest.mark.django_db
@@ -53,7 +53,7 @@ def test_label_of_a_word_is_suggested_unless_no_filter_can_name_it() -> None:
 
 def test_explanation_of_many_parts_ends_with_its_time(monkeypatch) -> None:
     asked: list[Filter] = []
-    monkeypatch.setattr(exclusions, "monotonic", itertools.count().__next__)
+    monkeypatch.setattr(dimension_values, "monotonic", itertools.count().__next__)
 
     def finds(filter: Filter) -> bool:
         asked.append(filter)
@@ -65,7 +65,7 @@ def test_explanation_of_many_parts_ends_with_its_time(monkeypatch) -> None:
 
 def test_slow_explanation_is_left_out_and_later_queries_have_their_own_limit(monkeypatch) -> None:
     make_series([1.0], host=make_host("db-01"))
-    monkeypatch.setattr(exclusions, "_STATEMENT_MAXIMUM_MS", 1)
+    monkeypatch.setattr(dimension_values, "_STATEMENT_MAXIMUM_MS", 1)
 
     def wait(filter: Filter) -> bool:
         with connection.cursor() as cursor:

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchapp.series.rules.rolling import RollingLevel, interpolate, roll_levels
+from benchapp.series.rules import RollingLevel, interpolate, roll_levels
 
 NONE = RollingLevel(None, None, None)
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchapp.models import Level, Series
-from benchapp.series.read.series_versions import read_series_versions
+from benchapp.series.read.series import read_series_versions
 from tests.detection.write.test_levels_any_order import STEPS, take
 from tests.factories import make_series
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchapp.series.rules.comparison import adjust, bound_ratio, compare, name_effect
+from benchapp.series.rules import adjust, bound_ratio, compare, name_effect
 
 
 def test_groups_that_do_not_overlap_differ_as_far_as_ranks_can_say() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchapp.series.rules.dependence import DEPENDENCE_POINTS_MAXIMUM, fit_dependence
+from benchapp.series.rules import DEPENDENCE_POINTS_MAXIMUM, fit_dependence
 
 
 def make_points(generator, *, slope, n=40, spread=3.0):

@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from benchapp.intake.normalize.batch import normalize_batch
 from benchapp.intake.normalize.reparse import renormalize
 from benchapp.models import Level, Measurement, Role, Run, Series
-from benchapp.series.write.exclusions import BadReason, UnknownRun, exclude_run, include_run
+from benchapp.series.write import BadReason, UnknownRun, exclude_run, include_run
 from tests.factories import calculate_levels, make_series, make_user
 from tests.intake.normalize.test_batch import submit
 

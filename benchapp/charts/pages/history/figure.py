@@ -26,7 +26,7 @@ from benchapp.framework.pages.errors import require_valid
 from benchapp.framework.pages.filter_bar import describe_filter
 from benchapp.framework.pages.value_texts import format_count
 from benchapp.framework.times import to_iso
-from benchapp.series.read.badges import HARMLESS_CODES
+from benchapp.series.read.shapes import HARMLESS_CODES
 
 API_PATH = "/api/v1/history"
 

@@ -41,7 +41,7 @@ from benchapp.framework.pages.filter_bar import (
 )
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.pages.selection import BadSelection, find_history, read_selection
-from benchapp.series.read.exclusions import has_series
+from benchapp.series.read.dimension_values import has_series
 
 # Parameters that a change of the filter retains.
 _RETAINED: Final = ("metric", "from", "to", "zone", "scale", "tz", "panels", "color")

@@ -33,7 +33,7 @@ from benchapp.framework.pages.page_context import make_base_url
 from benchapp.layouts.pages.next_runs import show_next_runs
 from benchapp.layouts.read.gap_runs import plan_matrix_runs
 from benchapp.layouts.texts.next_runs import NOTHING_MISSING
-from benchapp.series.read.exclusions import has_series
+from benchapp.series.read.dimension_values import has_series
 
 _OTHERS_MAXIMUM: Final = 12
 _NEXT_RUNS: Final = "next_runs"

@@ -40,7 +40,7 @@ from benchapp.framework.pages.page_context import make_base_url
 from benchapp.layouts.pages.next_runs import show_next_runs
 from benchapp.layouts.read.gap_runs import can_plan_scaling_runs, plan_scaling_runs
 from benchapp.layouts.texts.next_runs import NOTHING_MISSING
-from benchapp.series.read.exclusions import has_series
+from benchapp.series.read.dimension_values import has_series
 from benchapp.series.read.titles import describe_value
 
 _DIMENSIONS: Final = [(name, dimension.label) for name, dimension in DIMENSIONS.items()]

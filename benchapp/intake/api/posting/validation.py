@@ -23,7 +23,7 @@ from benchapp.intake.normalize.preview import (
 from benchapp.intake.posts.submissions import AcceptOutcome, AcceptResult, IncomingSubmission
 from benchapp.models import DirectionName, Kind
 from benchapp.series.api.runs import NoteAnswer
-from benchapp.series.read.badges import BadgeRow, make_badges
+from benchapp.series.read.shapes import BadgeRow, make_badges
 from benchapp.series.read.titles import describe_target, describe_workload, name_scope
 
 _Value = str | int | float | bool | None

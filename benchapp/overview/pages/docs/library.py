@@ -24,7 +24,7 @@ from benchapp.overview.pages.docs.markdown_pages import (
     resolve_link,
 )
 from benchapp.overview.pages.docs.pages import DocumentationPage, make_page
-from benchapp.series.pages.runs.badge_texts import BADGES
+from benchapp.series.pages.run_tables import BADGES
 
 DIRECTORY: Final[Path] = settings.BASE_DIR / "docs"
 # Files that pages link to: screenshots, templates of CI, dashboards.

@@ -7,8 +7,8 @@ from django.test import Client
 from django.urls import reverse
 
 from benchapp.models import Series
-from benchapp.series.pages.runs.badge_texts import BADGES, list_quality_findings
-from benchapp.series.read.badges import BADGE_CODES, BadgeRow
+from benchapp.series.pages.run_tables import BADGES, list_quality_findings
+from benchapp.series.read.shapes import BADGE_CODES, BadgeRow
 from tests.factories import (
     calculate_levels,
     make_host,

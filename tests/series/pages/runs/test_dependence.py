@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from benchapp.series.read.runs.dependence import DEPENDENCE_SERIES_MAXIMUM
+from benchapp.series.read.dependence import DEPENDENCE_SERIES_MAXIMUM
 from tests.factories import make_series
 from tests.pages import Page
 from tests.series.read.runs.test_dependence import make_dependent_series

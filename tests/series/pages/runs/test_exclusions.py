@@ -5,7 +5,7 @@ from django.test import Client
 from django.urls import reverse
 
 from benchapp.models import Role, Run
-from benchapp.series.write.exclusions import exclude_run
+from benchapp.series.write import exclude_run
 from tests.factories import make_series, make_user
 from tests.shared_rows import shared_rows
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchapp.series.pages.runs.fact_texts import list_facts
+from benchapp.series.pages.run_tables import list_facts
 
 
 @pytest.mark.parametrize(

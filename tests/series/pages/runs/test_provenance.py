@@ -9,8 +9,8 @@ from django.urls import reverse
 from benchapp.intake.normalize import parsing_process
 from benchapp.intake.provenance import report as report_module
 from benchapp.models import Run, Trace
-from benchapp.series.pages.runs.traces import describe_trace
-from benchapp.series.read.runs.traces import TraceRow
+from benchapp.series.pages.runs import describe_trace
+from benchapp.series.read.traces import TraceRow
 from tests.envelopes import read_fio
 from tests.factories import make_host, make_measurement, make_run, make_series, make_submission, make_workload
 from tests.intake.normalize.test_parsing_process import spin
@@ -164,7 +164,7 @@ def test_large_output_is_shown_to_those_who_are_signed_in(
     viewer: Client, settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings.PUBLIC_READ = True
-    monkeypatch.setattr("benchapp.series.pages.runs.provenance.OPEN_BYTES_MAXIMUM", 100)
+    monkeypatch.setattr("benchapp.series.pages.provenance.OPEN_BYTES_MAXIMUM", 100)
     address = reverse("run_report", args=[make_read_run().pk])
 
     response = Client().get(address)

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 from django.template import Context, Template
 
-from benchapp.series.pages.runs.tables import make_run_lines
-from benchapp.series.read.runs.runs import MeasurementSummary, RunRow
+from benchapp.series.pages.run_tables import make_run_lines
+from benchapp.series.read.runs import MeasurementSummary, RunRow
 from benchapp.series.read.shapes import TargetRow
 from tests.factories import NOON
 from tests.pages import Page

@@ -89,7 +89,7 @@ def test_filters_narrow_the_list(query: dict[str, str], hosts: set[str], viewer:
 
 
 def test_filter_stays_in_the_form_and_in_the_link_to_older_runs(viewer: Client, monkeypatch) -> None:
-    monkeypatch.setattr("benchapp.series.pages.runs.views.RUNS_ON_A_PAGE", 1)
+    monkeypatch.setattr("benchapp.series.pages.runs.RUNS_ON_A_PAGE", 1)
     host = make_host("db-01")
     for hour in range(2):
         make_run(host, started_at=NOON + timedelta(hours=hour))

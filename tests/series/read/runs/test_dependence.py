@@ -6,8 +6,8 @@ import pytest
 
 from benchapp.catalog.grammar import Filter, parse_filter
 from benchapp.models import Run
-from benchapp.series.read.runs import dependence as module
-from benchapp.series.read.runs.dependence import BadDependence, read_dependence
+from benchapp.series.read import dependence as module
+from benchapp.series.read.dependence import BadDependence, read_dependence
 from tests.factories import NOON, add_measurements, make_host, make_runs, make_series
 
 pytestmark = pytest.mark.django_db

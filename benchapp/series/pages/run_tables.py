@@ -1,7 +1,8 @@
-"""Tables of the run page and of the list of runs, and the latency kinds (lat or clat) of their columns."""
+"""Tables of the run page and of the list of runs; texts of badges, facts and conditions of a run."""
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, cast
@@ -14,15 +15,24 @@ from benchapp.catalog.metrics import (
     UNKNOWN,
     ReferenceLimit,
     find_limit,
+    format_integer,
     format_signed_percent,
+    format_three_digits,
     format_value,
 )
 from benchapp.framework.pages.number_columns import Column, NumberCell, make_cells, make_columns
 from benchapp.framework.pages.value_texts import format_with_unit
 from benchapp.models import Measurement
 from benchapp.models.measurement import find_kind
-from benchapp.series.read.runs.run_detail import LevelComparison, RunDetail, compare_to_levels
-from benchapp.series.read.runs.runs import MeasurementSummary, RunRow
+from benchapp.series.read.dependence import CONDITIONS
+from benchapp.series.read.runs import (
+    LevelComparison,
+    MeasurementSummary,
+    RunDetail,
+    RunRow,
+    compare_to_levels,
+)
+from benchapp.series.read.shapes import BADGE_CODES, BadgeRow
 from benchapp.series.read.titles import describe_block_size, describe_workload
 
 # The first that a series has is what it is about.
@@ -279,3 +289,218 @@ def _describe_result(size: str, rw: str, direction: str, iodepth: int | None, nu
     mixed = f" {direction}" if direction not in rw else ""
     depth = UNKNOWN if iodepth is None else iodepth
     return f"{size} {rw}{mixed} · {depth} × {numjobs}".strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Meaning of a badge, and its remedy."""
+
+    meaning: str
+    advice: str
+
+
+# Code → rule and remedy. docs/runs.md has the same with sources.
+BADGES: Final[dict[str, Rule]] = {
+    "failed-job": Rule(
+        "A job had an error, fio was killed, cut or ended with an error, or a job has no result. No value of the run"
+        " counts.",
+        "Read the error message of fio, fix the cause, run again.",
+    ),
+    "no-io": Rule(
+        "The job asked for this direction and ran, but no I/O completed. IOPS and bandwidth are 0, latencies unknown.",
+        "Check the device, its path and the kernel log of the host.",
+    ),
+    "littles-law": Rule(
+        "IOPS × mean total latency is outside 0.85 to 1.02 of iodepth × numjobs, with an asynchronous engine and no"
+        " option that limits the queue.",
+        "Below: use direct I/O, more jobs, or a faster engine. Above: report a bug; a unit was misread.",
+    ),
+    "cached": Rule(
+        "Buffered I/O with files smaller than twice the memory; or reads with a mean latency below 5 µs (2 µs with"
+        " polling); or reads with a median below 10 µs from network storage.",
+        "Use direct=1, or files of at least twice the memory. Disable caches on the host.",
+    ),
+    "memory-filesystem": Rule(
+        "The files were on tmpfs, ramfs or a RAM disk, also below an overlay or a loop device.",
+        "Set --directory to one on the storage under test.",
+    ),
+    "degraded-raid": Rule(
+        "The array had missing members, was rebuilding or checking, or reported a degraded state.",
+        "Wait for the rebuild or replace the disk, then run again.",
+    ),
+    "too-short": Rule(
+        "The job ran for less than 30 s.",
+        "Set runtime=60 or more and time_based.",
+    ),
+    "not-steady": Rule(
+        "fio did not attain its steadystate criterion; or the values of the trace range over more than 20 % of their"
+        " average, or drift by more than 10 %.",
+        "Precondition the device or run longer; check the trace.",
+    ),
+    "cpu-bound": Rule(
+        "Each job used 95 % or more of a CPU, without polling.",
+        "Use more jobs, larger blocks or a more efficient engine (io_uring), until the storage is the limit.",
+    ),
+    "stalls": Rule(
+        "The maximum latency was 100 times p99.99 or more (at least 100\u202f000 samples); or the bandwidth samples of"
+        " fio varied by more than 20 %.",
+        "Check for throttling, burst credits, garbage collection, snapshots or resets at that time.",
+    ),
+    "few-samples": Rule(
+        "Fewer than 10 samples are expected above a percentile. The percentile is hidden; other values are unaffected.",
+        "Run longer: p99.9 needs 10\u202f000 I/Os. The percentile table keeps the value that fio printed.",
+    ),
+    "reported": Rule(
+        "Published result, entered or imported; no fio output exists.",
+        "Check the source on the run page. Measure the same workload yourself to compare.",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class QualityFinding:
+    """One data-quality finding. codes: one badge; names: of the measurements concerned."""
+
+    codes: tuple[str]
+    names: tuple[str, ...]
+    sentence: str
+
+
+def list_quality_findings(rows: Sequence[tuple[str, Sequence[BadgeRow]]]) -> list[QualityFinding]:
+    """Return the findings of measurements, given as name and badges: most severe first, each sentence once."""
+    names: dict[tuple[str, str], list[str]] = {}
+    for name, badges in rows:
+        for badge in badges:
+            names.setdefault((badge.code, badge.sentence), []).append(name)
+    findings = [QualityFinding((code,), tuple(of), sentence) for (code, sentence), of in names.items()]
+    return sorted(findings, key=lambda finding: _rank(finding.codes[0]))
+
+
+def _rank(code: str) -> int:
+    return BADGE_CODES.index(code) if code in BADGE_CODES else len(BADGE_CODES)
+
+
+_LABELS: Final = {
+    **{name: condition.label for name, condition in CONDITIONS.items()},
+    **{f"dirty_{end}": f"vm.dirty_{end}" for end in ("background_ratio", "bytes", "ratio")},
+    "swappiness": "vm.swappiness",
+    "extent_largest_bytes": "Largest extent",
+    "frequency_max_khz": "Maximum frequency",
+    "cpu_quota_throttled_s": "Throttled by the CPU quota",
+    "governor_change": "Change of the governor",
+    "kernel_parameters": "Kernel parameters",
+    "load_after": "Load after the run",
+    "load_before": "Load before the run",
+    "other_io_after": "Other I/O after the run",
+    "other_io_before": "Other I/O before the run",
+    "suspended_s": "Time in suspend",
+    "transparent_hugepage": "Transparent huge pages",
+}
+_WORDS: Final = {
+    **{word: word.upper() for word in ("bios", "cpu", "fua", "id", "iops", "numa", "smt", "wwn")},
+    "cpus": "CPUs",
+    "hw": "hardware",
+    "io": "I/O",
+    "lat": "latency",
+    "nr": "number of",
+}
+# Of the end of a name: its unit, and how many of them one is. Without a unit in the name, the end stays in the label.
+_UNITS: Final = (
+    ("_bytes_per_s", "bytes/s", 1.0),
+    ("_bytes", "bytes", 1.0),
+    ("_kb", "bytes", 1024.0),
+    ("_kib", "bytes", 1024.0),
+    ("_percent", "percent", 1.0),
+    ("_khz", "GHz", 1e-6),
+    ("_per_s", "/s", 1.0),
+    ("_ns", "ns", 1.0),
+    ("_us", "ns", 1e3),
+    ("_usec", "ns", 1e3),
+    ("_ms", "ns", 1e6),
+    ("_s", "ns", 1e9),
+)
+_UNITS_WITHOUT_END: Final = (
+    ("_ratio", "percent", 1.0),
+    ("block_size", "bytes", 1.0),
+    ("io_size", "bytes", 1.0),
+)
+# Settings of the kernel that are 0 or 1.
+_SWITCHES: Final = frozenset(
+    ("add_random", "dax", "direct_io", "fua", "rotational", "smt_active", "stable_writes", "turbo_off")
+)
+_NUMBER: Final = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,9})?")
+
+
+@dataclass(frozen=True, slots=True)
+class FactLine:
+    """One fact. name, raw: as the agent sent it."""
+
+    name: str
+    label: str
+    text: str
+    raw: str
+
+
+def list_facts(facts: Mapping[str, Any]) -> list[FactLine]:
+    """Return facts in their order, with labels, and values with the unit that the end of the name states."""
+    return [FactLine(name, *_describe(name, value), _write(value)) for name, value in facts.items()]
+
+
+def _describe(name: str, value: Any) -> tuple[str, str]:
+    """Return label and value."""
+    for end, unit, factor in (*_UNITS, *_UNITS_WITHOUT_END):
+        if name.endswith(end) and (numbers := _read_numbers(value)):
+            stem = name.removesuffix(end) if (end, unit, factor) in _UNITS else name
+            return _name(name, stem), ", ".join(_format(number * factor, unit) for number in numbers)
+    return _name(name, name), _format_value(name, value)
+
+
+def _name(name: str, stem: str) -> str:
+    if name in _LABELS:
+        return _LABELS[name]
+    label = " ".join(_WORDS.get(word, word) for word in stem.split("_") if word)
+    return f"{label[:1].upper()}{label[1:]}"
+
+
+def _format(value: float, unit: str) -> str:
+    if unit == "GHz":
+        return f"{format_three_digits(value)} GHz"
+    if unit == "/s":
+        return f"{format_three_digits(value)}/s"
+    return "0 s" if unit == "ns" and value == 0 else format_value(value, unit)
+
+
+def _format_value(name: str, value: Any) -> str:
+    """Format a value without unit, also a nested one: "vda, vdb", "rotational no · read ahead 128 KiB"."""
+    if isinstance(value, Mapping):
+        parts = ((inner, *_describe(inner, part)) for inner, part in value.items())
+        return " · ".join(f"{_begin_lower(inner, label)} {text}" for inner, label, text in parts)
+    if isinstance(value, list):
+        return ", ".join(_format_value(name, part) for part in value)
+    if isinstance(value, bool) or (name in _SWITCHES and value in ("0", "1", 0, 1)):
+        return "yes" if value in (True, "1") else "no"
+    if isinstance(value, int):
+        return format_integer(value)
+    return UNKNOWN if value is None or value == "" else str(value)
+
+
+def _begin_lower(name: str, label: str) -> str:
+    """Return the label within a line; abbreviations and names of devices keep their case."""
+    return f"{name[:1]}{label[1:]}" if label[:1] == name[:1].upper() and not label[:2].isupper() else label
+
+
+def _read_numbers(value: Any) -> list[float]:
+    """Return a number, or several joined by commas, also as text; [] if it is none."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return [float(value)]
+    parts = value.split(",") if isinstance(value, str) else []
+    return [float(part) for part in parts] if parts and all(map(_NUMBER.fullmatch, parts)) else []
+
+
+def _write(value: Any) -> str:
+    """Return a value as it was sent, for the title."""
+    if isinstance(value, Mapping):
+        return " · ".join(f"{name} {_write(part)}" for name, part in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_write, value))
+    return "" if value is None else str(value)

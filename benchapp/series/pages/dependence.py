@@ -29,7 +29,7 @@ from benchapp.framework.pages.command_lines import format_curl_command
 from benchapp.framework.pages.filter_forms import FilterTextField
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.pages.time_range import describe_bounds, make_time_range, read_time_range
-from benchapp.series.read.runs.dependence import (
+from benchapp.series.read.dependence import (
     CONDITIONS,
     ROUND_TRIP,
     BadDependence,
@@ -37,7 +37,7 @@ from benchapp.series.read.runs.dependence import (
     DependenceRow,
     read_dependence,
 )
-from benchapp.series.rules.dependence import DEPENDENCE_FROM, DEPENDENCE_POINTS_MAXIMUM
+from benchapp.series.rules import DEPENDENCE_FROM, DEPENDENCE_POINTS_MAXIMUM
 
 # Of a scatter plot, in units of its drawing, and the room for the texts of its axes.
 _WIDTH: Final = 560

@@ -17,11 +17,7 @@ from benchapp.models import Series
 from benchapp.models.filtering import match_series
 from benchapp.models.measurement import KIND_CODE, are_same_kind, read_kind_code
 from benchapp.series.read.titles import describe_target, describe_workload, join_titles, name_scope
-from benchapp.series.rules.dependence import (
-    DEPENDENCE_POINTS_MAXIMUM,
-    Dependence,
-    fit_dependence,
-)
+from benchapp.series.rules import DEPENDENCE_POINTS_MAXIMUM, Dependence, fit_dependence
 
 ROUND_TRIP: Final = "storage_round_trip_s"
 DEPENDENCE_SERIES_MAXIMUM: Final = 20

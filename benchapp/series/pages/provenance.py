@@ -30,7 +30,7 @@ from benchapp.intake.provenance.shapes import (
     TotalProvenance,
 )
 from benchapp.intake.read.submissions import read_raw_body
-from benchapp.series.read.runs.run_detail import RunDetail, read_run
+from benchapp.series.read.runs import RunDetail, read_run
 
 # Of measurements, totals and jobs each, per page.
 SECTIONS_MAXIMUM: Final = 50
