@@ -182,6 +182,9 @@ def _explain(text: str, messages: tuple[str, ...], notes: Notes, *, has_reports:
         if _TERSE.search(text)
         else ""
     )
+    if "invalid-json" in codes:
+        detail = codes["invalid-json"].replace("this report", "the fio report", 1)
+        return UnreadableOutput("invalid-json", detail, seen="JSON")
     if "truncated-report" in codes or seen == "text":
         return UnreadableOutput(
             "truncated-report",

@@ -4,7 +4,7 @@
 class UnreadableOutput(Exception):
     """No report can be read from a text.
 
-    code: stable, for programs: empty-output, no-report, truncated-report, no-jobs, unreadable-terse,
+    code: stable, for programs: empty-output, no-report, truncated-report, invalid-json, no-jobs, unreadable-terse,
     too-many-reports, too-many-jobs or too-many-timings. detail: a sentence for the operator of the host. seen: the
     format that was recognized, "JSON", "terse" or "text"; empty without one.
     """

@@ -209,6 +209,60 @@ def test_truncated_report_does_not_hide_the_one_appended_to_it() -> None:
     assert [note.code for note in report.warnings] == ["truncated-report"]
 
 
+INVALID = """{
+  "fio version" : "fio-3.33",
+  "jobs" : [
+    {
+      "jobname" : "a",
+      "job options" : { "directory" : "DIRECTORY" },
+      "read" : { "iops" : IOPS,
+        "bw" : 24 SEPARATOR
+        "runtime" : 1000
+      }
+    }
+  ]
+}
+"""
+VALID = {"DIRECTORY": "/mnt", "IOPS": "6.0", "SEPARATOR": ","}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        # A path of Windows that something unescaped.
+        ({"DIRECTORY": "C:\\data"}, 'line 6, column 42 (Invalid \\escape, found: \\data" },'),
+        (
+            {"SEPARATOR": ", // KiB/s"},
+            "line 8, column 21 (Expecting property name enclosed in double quotes, found: // KiB/s",
+        ),
+        ({"SEPARATOR": ""}, "line 9, column 9 (Expecting ',' delimiter, found: \"runtime\""),
+        ({"IOPS": "6,0"}, "line 7, column 29 (Expecting property name enclosed in double quotes, found: 0,"),
+    ],
+)
+def test_invalid_json_is_reported_with_its_place(changes: dict[str, str], words: str) -> None:
+    text = INVALID
+    for name, value in (VALID | changes).items():
+        text = text.replace(name, value)
+
+    with pytest.raises(UnreadableOutput) as caught:
+        read_output(text.encode())
+
+    assert caught.value.code == "invalid-json"
+    assert words in str(caught.value)
+
+
+def test_jobs_before_invalid_json_are_read() -> None:
+    text = json.dumps(make_content(make_job("a"), make_job("b")), indent=2)
+    at = text.rindex('"b"')
+
+    report = read_output((text[:at] + text[at:].replace('"b"', "b")).encode())
+
+    assert [job.name for job in report.documents[0].jobs] == ["a"]
+    (note,) = [note for note in report.warnings if note.code == "invalid-json"]
+    assert f"at line {text.count(chr(10), 0, at) + 1}, column" in note.message
+    assert note.message.endswith(": 1 complete job was read, the rest was skipped")
+
+
 @pytest.mark.parametrize(
     ("output", "code", "words"),
     [

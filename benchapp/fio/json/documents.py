@@ -31,6 +31,9 @@ _STATUS_LINE: Final = re.compile(r"(?:<[^>]{1,255}> )?Jobs: \d+ \(f=")
 # Lines that only a damaged report has; any other line between is of another program.
 _OF_JSON: Final = re.compile(r"\s*+[\"{}\[\]\d-]")
 _REPAIRS_MAXIMUM: Final = 10
+# What follows the position of an error where a text ends within a value.
+_CUT_TOKEN: Final = re.compile(r"[\w.+-]*+\s*+")
+_FAULT_LENGTH: Final = 40
 _DECODER: Final = json.JSONDecoder(strict=False)
 # Straight into the shape, which is most of the speed; refuses all that fio, as it is today, would not print.
 _STRICT: Final = msgspec.json.Decoder(PrintedReport)
@@ -116,9 +119,11 @@ def find_documents(text: str, notes: Notes) -> Findings:
         return Findings((found,), "") if found else Findings((), text)
     reports: list[FoundDocument] = []
     between = [text[: starts[0]]]
+    line = 1 + between[0].count("\n")
     for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(text)], strict=True)):
-        rest = _read_segment(text[start:end], number, reports, notes)
-        between.append(rest)
+        segment = text[start:end]
+        between.append(_read_segment(segment, number, reports, notes, line=line))
+        line += segment.count("\n")
     return Findings(tuple(reports), "\n".join(between))
 
 
@@ -138,8 +143,11 @@ def _load_any(text: str, notes: Notes) -> FoundDocument | None:
     return FoundDocument(report, is_partial=False) if is_report(report) else None
 
 
-def _read_segment(segment: str, number: int, reports: list[FoundDocument], notes: Notes) -> str:
-    """Add the report at the beginning of a segment, repaired if necessary; return the text after it."""
+def _read_segment(segment: str, number: int, reports: list[FoundDocument], notes: Notes, *, line: int) -> str:
+    """Add the report at the beginning of a segment, repaired if necessary; return the text after it.
+
+    line: number of the first line of the segment in the text.
+    """
     closing = segment.rfind("\n}") + 2
     # The closing brace may be elsewhere; after the usual one only blanks or lines of text follow.
     for end in (closing, len(segment)) if segment[closing:].strip() else (len(segment),):
@@ -147,10 +155,13 @@ def _read_segment(segment: str, number: int, reports: list[FoundDocument], notes
         if content is not None:
             _keep(content, number, reports, notes)
             return segment[end:]
-    return _read_odd_segment(segment, number, reports, notes)
+    rest = _read_odd_segment(segment, number, reports, notes)
+    if rest is None:
+        _read_whole_jobs(segment, number, reports, notes, line=line)
+    return rest or ""
 
 
-def _read_odd_segment(segment: str, number: int, reports: list[FoundDocument], notes: Notes) -> str:
+def _read_odd_segment(segment: str, number: int, reports: list[FoundDocument], notes: Notes) -> str | None:
     text, foreign = segment, ""
     for attempt in range(_REPAIRS_MAXIMUM):
         try:
@@ -178,7 +189,7 @@ def _read_odd_segment(segment: str, number: int, reports: list[FoundDocument], n
                 f"{message}, without lines of others" if foreign else message,
             )
         return foreign + text[end:]
-    return _read_cut_segment(segment, number, reports, notes)
+    return None
 
 
 def _keep(content: PrintedReport, number: int, reports: list[FoundDocument], notes: Notes) -> None:
@@ -188,22 +199,36 @@ def _keep(content: PrintedReport, number: int, reports: list[FoundDocument], not
         notes.add("no-jobs", name_place(number), "this report has an empty job list and was skipped")
 
 
-def _read_cut_segment(segment: str, number: int, reports: list[FoundDocument], notes: Notes) -> str:
+def _read_whole_jobs(
+    segment: str, number: int, reports: list[FoundDocument], notes: Notes, *, line: int
+) -> None:
+    """Add the jobs that are whole of a report that ends early or is invalid JSON."""
     where = name_place(number)
-    recovered = recover_jobs(repair_report(segment), _DECODER, maximum=JOBS_MAXIMUM + 1)
+    text = repair_report(segment)
+    code, fault = _find_fault(text, line)
+    recovered = recover_jobs(text, _DECODER, maximum=JOBS_MAXIMUM + 1)
     if recovered is None:
-        notes.add("truncated-report", where, "this report ends before its first job and was skipped")
-        return ""
+        notes.add(code, where, f"{fault} before its first job is complete")
+        return
     count = len(recovered.entries)
     check_job_count(count)
-    notes.add(
-        "truncated-report",
-        where,
-        f"this report ends early or is damaged: {count} complete {'job was' if count == 1 else 'jobs were'} read,"
-        " the rest was skipped",
-    )
+    read = f"{count} complete {'job was' if count == 1 else 'jobs were'} read, the rest was skipped"
+    notes.add(code, where, f"{fault}: {read}")
     reports.append(FoundDocument(read_report(recovered.as_content()), is_partial=True, number=number))
-    return ""
+
+
+def _find_fault(text: str, first_line: int) -> tuple[str, str]:
+    """Return code and description of why a report cannot be read to its end: cut off, or invalid JSON."""
+    try:
+        _DECODER.raw_decode(text)
+    except json.JSONDecodeError as error:
+        if not error.msg.startswith("Unterminated") and not _CUT_TOKEN.fullmatch(text, error.pos):
+            found = " ".join(text[error.pos : error.pos + _FAULT_LENGTH].split())
+            place = f"line {first_line + error.lineno - 1}, column {error.colno}"
+            return "invalid-json", f"this report has invalid JSON at {place} ({error.msg}, found: {found})"
+    except (ValueError, RecursionError):
+        pass
+    return "truncated-report", "this report ends early"
 
 
 def name_place(number: int) -> str:

@@ -16,6 +16,7 @@ REJECTED: Final = {
     "envelope-schema": "The schema of the envelope is unknown. Update the server or the agent.",
     "file-unknown": "The name of the file does not match the pattern, or the table of parameters does not list it.",
     "format-not-supported-yet": "The format was not supported when this was received. It is supported now: retry.",
+    "invalid-json": "The report is not valid JSON: a program or a person changed what fio printed.",
     "log-alone": "A fio log without the output it belongs to. Upload both together.",
     "no-jobs": "The report has no jobs.",
     "document": "The file is a document of an agent or of published numbers, not fio output: post it to the API.",
