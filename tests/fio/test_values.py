@@ -188,8 +188,8 @@ def test_sync_latency_is_total() -> None:
 @pytest.mark.parametrize(
     ("name", "completion_p99", "total_p99"),
     [
-        # lat_percentiles=1: 3.1 still prints clat, 3.13 to 3.17 only lat, later versions both.
-        ("versions/fio-3.1/json_latpct.json", 142336, None),
+        # lat_percentiles=1: before 3.18 only lat, until 3.12 under the name clat_ns; later versions print both.
+        ("versions/fio-3.1/json_latpct.json", None, 142336),
         ("versions/fio-3.13/json_latpct.json", None, 211968),
         ("generated/84_lat_percentiles_json.out", 254976, 288768),
     ],
@@ -203,14 +203,26 @@ def test_percentiles_belong_to_the_latency_of_their_table(
     assert dict(direction.total.percentiles).get(99.0) == total_p99
 
 
-@pytest.mark.parametrize(("version", "stays"), [("fio-3.10", True), ("fio-3.11", False), ("fio-3.12", False)])
-def test_versions_3_11_and_3_12_print_lat_under_clat(version: str, stays: bool) -> None:
-    job = make_job(**{"job options": {"rw": "read", "lat_percentiles": "1"}})
+@pytest.mark.parametrize(
+    ("version", "options", "is_total"),
+    [
+        ("fio-3.1", {"lat_percentiles": "1"}, True),
+        ("fio-3.12", {"lat_percentiles": "1"}, True),
+        ("fio-3.12", {"clat_percentiles": "0"}, True),
+        ("fio-3.12", {"lat_percentiles": "0"}, False),
+        ("fio-3.12", {}, False),
+        ("fio-3.13", {"lat_percentiles": "1"}, False),
+    ],
+)
+def test_versions_up_to_3_12_print_lat_under_clat(
+    version: str, options: dict[str, str], is_total: bool
+) -> None:
+    job = make_job(**{"job options": {"rw": "read", **options}})
 
     (direction,) = read_output(make_output(job, **{"fio version": version})).documents[0].groups[0].directions
 
-    assert bool(direction.completion.percentiles) is stays
-    assert bool(direction.total.percentiles) is not stays
+    assert bool(direction.completion.percentiles) is not is_total
+    assert bool(direction.total.percentiles) is is_total
 
 
 def test_submission_percentiles_are_kept() -> None:

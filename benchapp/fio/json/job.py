@@ -16,8 +16,9 @@ from benchapp.fio.workload.options import AGGREGATE, is_set, list_directions_ask
 _NONE: Final[Mapping[str, float]] = {}
 # Criterion and deviation of a steady state, as "iops_slope:0.3%".
 _STEADY_LENGTH: Final = 100
-# In these two, lat_percentiles=1 printed percentiles of lat under clat_ns.
-_MISLABELED: Final[tuple[Version, Version]] = ((3, 11, 0), (3, 13, 0))
+# Until 3.12, lat_percentiles=1, which clat_percentiles=0 implied, printed percentiles of lat under clat_ns: init.c
+# and stat.c of fio.
+_MISLABELED: Final[tuple[Version, Version]] = ((3, 1, 0), (3, 13, 0))
 
 
 def read_job(entry: Entry, *, clones: int, version: Version, is_client: bool) -> Job:
@@ -28,7 +29,7 @@ def read_job(entry: Entry, *, clones: int, version: Version, is_client: bool) ->
     printing = Printing(
         version,
         clones,
-        is_mislabeled=_MISLABELED[0] <= version < _MISLABELED[1] and is_set(options, "lat_percentiles"),
+        is_mislabeled=_MISLABELED[0] <= version < _MISLABELED[1] and _wants_total(options),
     )
     return Job(
         index=entry.index,
@@ -55,6 +56,12 @@ def read_job(entry: Entry, *, clones: int, version: Version, is_client: bool) ->
         steady_state=_read_steady_state(printed.steadystate),
         has_all_options=entry.has_all_options,
     )
+
+
+def _wants_total(options: Mapping[str, str]) -> bool:
+    if "lat_percentiles" in options:
+        return is_set(options, "lat_percentiles")
+    return "clat_percentiles" in options and not is_set(options, "clat_percentiles")
 
 
 def _read_directions(printed: PrintedJob, printing: Printing, asked: Sequence[str]) -> Iterator[Direction]:
