@@ -8,11 +8,18 @@ from typing import Any, Final
 
 from benchapp.catalog.grammar import write_filter
 from benchapp.catalog.metrics import CATALOG, Metric, format_value, format_with_unit, group_thousands
-from benchapp.charts.images.axes import Plot, make_value_axis
-from benchapp.charts.images.frame import LINE, Canvas, ImageBox, draw_image, shorten_text
-from benchapp.charts.images.legend import LegendEntry, place_legend, write_legend
-from benchapp.charts.images.options import ImageOptions
-from benchapp.charts.images.styles import GRAY_STYLE, SERIES_COLORS, LineStyle
+from benchapp.charts.images.axes import LegendEntry, Plot, make_value_axis, place_legend, write_legend
+from benchapp.charts.images.frame import (
+    GRAY_STYLE,
+    LINE,
+    SERIES_COLORS,
+    Canvas,
+    ImageBox,
+    ImageOptions,
+    LineStyle,
+    draw_image,
+    shorten_text,
+)
 from benchapp.framework.times import format_moment
 from benchapp.layouts.read.ranking import LayoutRanking, LevelSpread, RankedLayout
 from benchapp.layouts.texts.layouts import (

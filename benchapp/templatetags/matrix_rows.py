@@ -14,7 +14,7 @@ register = template.Library()
 
 @register.simple_tag
 def matrix_rows(rows: Sequence[tuple[str, Sequence[Any]]]) -> SafeString:
-    """Return the rows of a panel (ShownMatrixPanel of web/charts/matrix/figure.py)."""
+    """Return the rows of a panel (ShownMatrixPanel of benchapp/charts/pages/matrix.py)."""
     made = [
         f'<tr><th scope="row">{escape(unbroken(label))}</th>{"".join(map(_make_cell, cells))}</tr>\n'
         for label, cells in rows

@@ -11,7 +11,8 @@ from benchapp.charts.read.comparison import compare_sides
 from benchapp.charts.read.comparison_sides import Side
 from benchapp.charts.read.history import choose_series, read_history
 from benchapp.charts.read.matrix import read_matrix
-from benchapp.charts.read.scaling import BadChart, ScalingRequest, read_scaling
+from benchapp.charts.read.scaling import read_scaling
+from benchapp.charts.read.scaling_shapes import BadChart, ScalingRequest
 from benchapp.charts.read.series_grid import read_series_grid
 from benchapp.framework.write.bad_value import BadValue
 from benchapp.incidents.write.planned_events import EVENTS

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from django.http import QueryDict
 from django.template.loader import render_to_string
 from benchapp.charts.api.scaling import ScalingParameters
-from benchapp.charts.images.options import ImageOptions
+from benchapp.charts.images.frame import ImageOptions
 from benchapp.charts.images.scaling import draw_scaling
 from benchapp.charts.read.axes import make_axis
 from benchapp.charts.read.scaling_shapes import (

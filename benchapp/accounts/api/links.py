@@ -20,7 +20,7 @@ from rest_framework.response import Response
 
 from benchapp.accounts.read.links import LinkRow, belongs_to, page_links
 from benchapp.accounts.write.links import LinkRefused, check_link, make_link, revoke_link
-from benchapp.charts.images.options import FORMATS
+from benchapp.charts.images.frame import FORMATS
 from benchapp.framework.api.answers import (
     AnswerPage,
     ApiAnswer,

@@ -10,8 +10,7 @@ from rest_framework.request import Request
 
 from benchapp.catalog.dimensions import DIMENSIONS
 from benchapp.catalog.grammar import write_filter
-from benchapp.charts.read.matrix import read_matrix
-from benchapp.charts.read.matrix_shapes import (
+from benchapp.charts.read.matrix import (
     STATES,
     CellState,
     Matrix,
@@ -19,10 +18,11 @@ from benchapp.charts.read.matrix_shapes import (
     MatrixPanel,
     MatrixRow,
     Omitted,
+    read_matrix,
 )
 from benchapp.charts.read.scaling_defaults import write_fixed, write_settings
 from benchapp.charts.read.scaling_shapes import BadChart
-from benchapp.charts.texts.level_range import describe_level_range
+from benchapp.charts.texts.levels import describe_level_range
 from benchapp.framework.api.answers import ApiAnswer, Time, build, list_columns, with_columns
 from benchapp.framework.api.fixed import SETTINGS, FixParameters, check_fix
 from benchapp.framework.api.openapi import in_formats

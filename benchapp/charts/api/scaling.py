@@ -13,36 +13,25 @@ from rest_framework.request import Request
 from benchapp.catalog.grammar import write_filter
 from benchapp.catalog.metrics import CATALOG
 from benchapp.charts.read.axes import write_axis_value
-from benchapp.charts.read.scaling import (
+from benchapp.charts.read.scaling import read_scaling
+from benchapp.charts.read.scaling_defaults import write_fixed, write_settings
+from benchapp.charts.read.scaling_findings import CurveModel, WidthShare, find_models, is_target_reached
+from benchapp.charts.read.scaling_shapes import (
+    CELL_RUNS_MAXIMUM,
+    OPTIONS,
     BadChart,
+    CellState,
+    Counts,
     ScalingChart,
     ScalingFacet,
     ScalingLine,
     ScalingPoint,
     ScalingRequest,
     ScalingRun,
-    read_scaling,
-)
-from benchapp.charts.read.scaling_defaults import write_fixed, write_settings
-from benchapp.charts.read.scaling_findings import (
-    Criterion,
-    CurveModel,
-    Interval,
-    ModelName,
-    Prediction,
-    RefusalCode,
-    WidthShare,
-    find_models,
-    is_target_reached,
-)
-from benchapp.charts.read.scaling_shapes import (
-    CELL_RUNS_MAXIMUM,
-    OPTIONS,
-    CellState,
-    Counts,
 )
 from benchapp.charts.read.series_columns import SERIES_MAXIMUM
-from benchapp.charts.texts.level_range import describe_level_range
+from benchapp.charts.rules.scaling_models import Criterion, Interval, ModelName, Prediction, RefusalCode
+from benchapp.charts.texts.levels import describe_level_range
 from benchapp.framework.api.answers import AnswerPage, ApiAnswer, Time, build, list_columns, with_columns
 from benchapp.framework.api.fixed import SETTINGS, FixParameters, check_fix
 from benchapp.framework.api.openapi import in_formats

@@ -1,4 +1,4 @@
-"""Axes of chart images: round ticks in one unit, times in a time zone, as the axes of the pages (value_axis.js)."""
+"""Axes and marks of chart images: round ticks, times in a time zone, legends, labels of lines (as in the pages)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ from typing import Any, Final, Literal
 from django.utils.timezone import get_current_timezone
 
 from benchapp.catalog.metrics import find_step, format_integer
-from benchapp.charts.images.frame import TEXT_PX, Canvas, ImageBox
+from benchapp.charts.images.frame import (
+    LINE,
+    TEXT_PX,
+    Canvas,
+    ImageBox,
+    LineStyle,
+    measure_text,
+    shorten_text,
+)
 from benchapp.framework.times import name_zone
 
 _STEPS: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
@@ -236,3 +244,157 @@ def _round_step(step: float) -> float:
         return 1.0
     power = 10.0 ** math.floor(math.log10(step))
     return next(lead for lead in _STEPS if lead * power >= step * 0.999999) * power
+
+
+_SAMPLE_PX: Final = 24
+_GAP: Final = 18
+# Of bars, by place of the style: a second cue beside the color.
+HATCHES: Final = ("", "///", "...", "xxx", "\\\\\\", "---", "|||", "+++")
+
+
+@dataclass(frozen=True, slots=True)
+class LegendEntry:
+    """One entry. hatch: of bars, None for a line with its marks; has_line: False for marks alone."""
+
+    text: str
+    style: LineStyle
+    hatch: str | None = None
+    has_line: bool = True
+
+
+def place_legend(entries: Sequence[LegendEntry], width: float) -> list[list[tuple[float, LegendEntry]]]:
+    """Return the rows of a legend: entries with their distance from the left."""
+    rows: list[list[tuple[float, LegendEntry]]] = []
+    left = 0.0
+    for entry in entries:
+        own = _SAMPLE_PX + 6 + min(measure_text(entry.text), width - _SAMPLE_PX - 6)
+        if not rows or left + own > width:
+            rows.append([])
+            left = 0.0
+        rows[-1].append((left, entry))
+        left += own + _GAP
+    return rows
+
+
+def write_legend(canvas: Canvas, rows: Sequence[Sequence[tuple[float, LegendEntry]]], box: ImageBox) -> None:
+    """Draw the rows of a legend from the upper edge of a box."""
+    for number, row in enumerate(rows):
+        middle = box.top + number * LINE + LINE / 2
+        for left, entry in row:
+            draw_sample(canvas, entry, box.left + left, middle)
+            text = shorten_text(entry.text, box.width - left - _SAMPLE_PX - 6)
+            canvas.write(box.left + left + _SAMPLE_PX + 6, middle, text, middle=True)
+
+
+def draw_sample(canvas: Canvas, entry: LegendEntry, left: float, middle: float) -> None:
+    """Draw the sample of an entry: a line with its mark, or a piece of a bar."""
+    plot = Plot(canvas, ImageBox(left, middle - 5, _SAMPLE_PX, 10))
+    axes = plot.axes
+    axes.set_axis_off()
+    axes.set_xlim(0, _SAMPLE_PX)
+    axes.set_ylim(0, 10)
+    style = entry.style
+    if entry.hatch is not None:
+        axes.bar(
+            [12],
+            [10],
+            width=18,
+            color=style.color,
+            hatch=entry.hatch,
+            edgecolor=canvas.colors.paper,
+            linewidth=0,
+        )
+        return
+    if entry.has_line:
+        plot.draw_line([0, _SAMPLE_PX], [5, 5], style.color, dash=write_dash(style))
+    plot.draw_points([12], [5], style.marker, style.color, size=6, edge=1)
+
+
+def write_dash(style: LineStyle) -> Any:
+    """Return the dash of a line of 2 px as matplotlib takes it: in line widths."""
+    return (0, tuple(length / 2 for length in style.dash)) if style.dash else "-"
+
+
+_HEIGHT: Final = 13
+# Between a line and its label, and of the stroke from one of several labels to its line.
+_APART: Final = 2
+_LEADER_WIDTH: Final = 12
+
+
+@dataclass(frozen=True, slots=True)
+class LineLabel:
+    """The label of a horizontal line; x, value: where it begins, in the units of the axes."""
+
+    text: str
+    x: float
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class LabelPlace:
+    """The middle of a label, in pixels. is_apart: several labels are on the same side of near lines."""
+
+    y: float
+    is_apart: bool
+
+
+def place_labels(lines: Sequence[float], *, top: float, bottom: float) -> list[LabelPlace]:
+    """Return the places of the labels of lines, in pixels from above; in the order of the lines.
+
+    A label is above its line. Those of lines near each other are in the order of the lines, half of them above the
+    first and half below the last one, as far as there is room.
+    """
+    order = sorted(range(len(lines)), key=lambda index: lines[index])
+    stacks: list[_Stack] = []
+    for index in order:
+        stack = _Stack.of((lines[index],), top, bottom)
+        while stacks and stacks[-1].bottom > stack.top:
+            stack = _Stack.of((*stacks.pop().lines, *stack.lines), top, bottom)
+        stacks.append(stack)
+    places = [place for stack in stacks for place in stack.places]
+    return [places[rank] for rank in sorted(range(len(order)), key=lambda rank: order[rank])]
+
+
+@dataclass(frozen=True, slots=True)
+class _Stack:
+    """Near lines from above, with the places of their labels; top, bottom: of lines and labels."""
+
+    lines: tuple[float, ...]
+    places: tuple[LabelPlace, ...]
+    top: float
+    bottom: float
+
+    @classmethod
+    def of(cls, lines: tuple[float, ...], top: float, bottom: float) -> _Stack:
+        first, last, count = lines[0], lines[-1], len(lines)
+        most, most_below = (max(0, int((room - _APART) // _HEIGHT)) for room in (first - top, bottom - last))
+        above = min(most, max(math.ceil(count / 2), count - most_below))
+        below = count - above
+        places = [
+            LabelPlace(first - _APART - (above - place - 0.5) * _HEIGHT, above > 1) for place in range(above)
+        ]
+        places += [LabelPlace(last + _APART + (place + 0.5) * _HEIGHT, below > 1) for place in range(below)]
+        return cls(
+            lines,
+            tuple(places),
+            first - (_APART + above * _HEIGHT if above else 0),
+            last + (_APART + below * _HEIGHT if below else 0),
+        )
+
+
+def write_line_labels(plot: Plot, labels: Sequence[LineLabel]) -> None:
+    """Write labels at lines, so that none covers another. Needs the limits of the axes."""
+    axes = plot.axes
+    lines = [-float(axes.transData.transform((label.x, label.value))[1]) for label in labels]
+    places = place_labels(lines, top=-float(axes.bbox.y1), bottom=-float(axes.bbox.y0))
+    leader = {"arrowstyle": "-", "color": plot.colors.ink, "shrinkA": 1, "shrinkB": 0, "relpos": (0, 0.5)}
+    for label, line, place in zip(labels, lines, places, strict=True):
+        indent = 4 + (_LEADER_WIDTH if place.is_apart else 0)
+        plot.write(
+            shorten_text(label.text, plot.box.width - 4 - indent),
+            (label.x, label.value),
+            (indent, line - place.y),
+            va="center",
+            bbox={"facecolor": plot.colors.paper, "edgecolor": "none", "pad": 0.5, "alpha": 0.7},
+            arrowprops=leader if place.is_apart else None,
+        )

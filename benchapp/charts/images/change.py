@@ -13,8 +13,7 @@ from benchapp.catalog.metrics import (
     format_with_unit,
 )
 from benchapp.charts.images.axes import Plot, make_value_axis
-from benchapp.charts.images.frame import Canvas, ImageBox, draw_image, shorten_text
-from benchapp.charts.images.options import ImageOptions
+from benchapp.charts.images.frame import Canvas, ImageBox, ImageOptions, draw_image, shorten_text
 from benchapp.framework.times import format_moment
 from benchapp.incidents.read.changes import ChangeRow, ChangeSideSpread, Sides, summarize_side
 

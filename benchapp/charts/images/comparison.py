@@ -9,8 +9,7 @@ from typing import Final
 
 from benchapp.catalog.metrics import CATALOG, format_count, format_signed_percent, format_value
 from benchapp.charts.images.axes import Plot
-from benchapp.charts.images.frame import LINE, Canvas, ImageBox, draw_image, shorten_text
-from benchapp.charts.images.options import ImageOptions
+from benchapp.charts.images.frame import LINE, Canvas, ImageBox, ImageOptions, draw_image, shorten_text
 from benchapp.charts.read.comparison import ComparisonResult, Pair
 from benchapp.charts.texts.comparison import (
     describe_comparison,

@@ -22,19 +22,31 @@ from benchapp.catalog.metrics import (
     format_value,
     format_with_unit,
 )
-from benchapp.charts.images.axes import AT_EDGE, Plot, ValueAxis, make_value_axis, spread_apart
+from benchapp.charts.images.axes import (
+    AT_EDGE,
+    LegendEntry,
+    LineLabel,
+    Plot,
+    ValueAxis,
+    draw_sample,
+    make_value_axis,
+    spread_apart,
+    write_dash,
+    write_line_labels,
+)
 from benchapp.charts.images.frame import (
+    GRAY_STYLE,
     LINE,
     Canvas,
     ImageBox,
+    ImageOptions,
+    LineStyle,
+    assign_styles,
     draw_image,
     measure_text,
     shorten_text,
+    style_of_value,
 )
-from benchapp.charts.images.legend import LegendEntry, draw_sample, write_dash
-from benchapp.charts.images.line_labels import LineLabel, write_line_labels
-from benchapp.charts.images.options import ImageOptions
-from benchapp.charts.images.styles import GRAY_STYLE, LineStyle, assign_styles, style_of_value
 from benchapp.charts.read.chart_thresholds import ChartThreshold
 from benchapp.charts.read.downsampling import from_us
 from benchapp.charts.read.history import ChosenSeries, HistoryLine, HistoryPart, SeriesHistory

@@ -8,11 +8,16 @@ from typing import Final
 
 from benchapp.catalog.metrics import format_count, format_value, format_with_unit
 from benchapp.charts.images.axes import AT_RIGHT, Plot
-from benchapp.charts.images.frame import LINE, Canvas, ImageBox, draw_image, shorten_text
-from benchapp.charts.images.options import ImageOptions
-from benchapp.charts.images.styles import assign_styles
-from benchapp.charts.texts.level_range import describe_level_range
-from benchapp.charts.texts.marks import describe_mark
+from benchapp.charts.images.frame import (
+    LINE,
+    Canvas,
+    ImageBox,
+    ImageOptions,
+    assign_styles,
+    draw_image,
+    shorten_text,
+)
+from benchapp.charts.texts.levels import describe_level_range, describe_mark
 from benchapp.framework.read.days import DayRange
 from benchapp.framework.times import format_day, format_moment
 from benchapp.series.read.selected_levels import NOW, LevelRange

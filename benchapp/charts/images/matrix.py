@@ -13,15 +13,14 @@ from benchapp.charts.images.frame import (
     TEXT_PX,
     Canvas,
     ImageBox,
+    ImageOptions,
     draw_image,
     measure_text,
     shorten_text,
 )
-from benchapp.charts.images.options import ImageOptions
-from benchapp.charts.read.matrix_shapes import Matrix, MatrixCell, MatrixPanel
+from benchapp.charts.read.matrix import Matrix, MatrixCell, MatrixPanel
 from benchapp.charts.texts.fixed import place_panel
-from benchapp.charts.texts.level_range import describe_level_range
-from benchapp.charts.texts.marks import describe_mark
+from benchapp.charts.texts.levels import describe_level_range, describe_mark
 from benchapp.charts.texts.matrix import (
     REASONS,
     describe_changes,

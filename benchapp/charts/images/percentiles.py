@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 
 from benchapp.catalog.metrics import format_count, format_value
 from benchapp.charts.images.axes import Plot, ValueAxis, make_value_axis, spread_apart
-from benchapp.charts.images.frame import LINE, Canvas, ImageBox, draw_image
-from benchapp.charts.images.options import ImageOptions
-from benchapp.charts.images.styles import assign_styles
+from benchapp.charts.images.frame import LINE, Canvas, ImageBox, ImageOptions, assign_styles, draw_image
 from benchapp.charts.read.latency import FAN, Fan
 from benchapp.framework.read.binary_columns import from_us
 from benchapp.framework.times import format_moment

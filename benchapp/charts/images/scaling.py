@@ -9,24 +9,40 @@ from typing import Any, Final
 from benchapp.catalog.dimensions import DIMENSIONS
 from benchapp.catalog.grammar import write_filter
 from benchapp.catalog.metrics import format_count, format_with_unit, lower_label
-from benchapp.charts.images.axes import Plot, make_value_axis
-from benchapp.charts.images.frame import LINE, Canvas, ImageBox, draw_image, shorten_text
-from benchapp.charts.images.legend import HATCHES, LegendEntry, place_legend, write_dash, write_legend
-from benchapp.charts.images.line_labels import LineLabel, write_line_labels
-from benchapp.charts.images.options import ImageOptions
-from benchapp.charts.images.styles import STYLES, LineStyle, assign_styles
-from benchapp.charts.read.scaling import ScalingChart, ScalingFacet, ScalingLine, ScalingPoint
-from benchapp.charts.read.scaling_findings import (
-    CurveModel,
-    ScalingModel,
-    find_bends,
-    find_findings,
-    find_models,
+from benchapp.charts.images.axes import (
+    HATCHES,
+    LegendEntry,
+    LineLabel,
+    Plot,
+    make_value_axis,
+    place_legend,
+    write_dash,
+    write_legend,
+    write_line_labels,
 )
-from benchapp.charts.read.scaling_shapes import ScalingLimit
-from benchapp.charts.texts.level_range import describe_level_range
-from benchapp.charts.texts.limits import name_limit
+from benchapp.charts.images.frame import (
+    LINE,
+    STYLES,
+    Canvas,
+    ImageBox,
+    ImageOptions,
+    LineStyle,
+    assign_styles,
+    draw_image,
+    shorten_text,
+)
+from benchapp.charts.read.scaling_findings import CurveModel, find_bends, find_findings, find_models
+from benchapp.charts.read.scaling_shapes import (
+    ScalingChart,
+    ScalingFacet,
+    ScalingLimit,
+    ScalingLine,
+    ScalingPoint,
+)
+from benchapp.charts.rules.scaling_models import ScalingModel
+from benchapp.charts.texts.levels import describe_level_range
 from benchapp.charts.texts.scaling import describe_scaling
+from benchapp.charts.texts.scaling_remarks import name_limit
 from benchapp.framework.times import format_moment
 from benchapp.series.read.titles import describe_value
 

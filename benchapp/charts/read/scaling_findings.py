@@ -15,32 +15,25 @@ from benchapp.charts.read.scaling_shapes import (
     ScalingLine,
     ScalingPoint,
 )
-from benchapp.charts.rules.curves import Curve, CurvePlace, CurvePoint, estimate_error
 from benchapp.charts.rules.findings import (
     AtLimit,
     Cliff,
     ContrastFinding,
-    Erratic,
-    Falls,
+    Curve,
+    CurvePlace,
+    CurvePoint,
     Finding,
-    Grows,
     LimitFinding,
-    Linear,
-    Saturates,
-    Steady,
-    Unclear,
+    estimate_error,
     find_at_limit,
     find_cliffs,
     find_contrast,
     find_extremes,
+    find_knee,
     list_places,
     read_curve,
 )
-from benchapp.charts.rules.knee import find_knee
 from benchapp.charts.rules.scaling_models import (
-    Criterion,
-    Interval,
-    ModelName,
     NoModel,
     Prediction,
     RefusalCode,
@@ -48,37 +41,6 @@ from benchapp.charts.rules.scaling_models import (
     WidthValue,
     fit_scaling,
 )
-
-__all__ = [
-    "AtLimit",
-    "Cliff",
-    "ContrastFinding",
-    "Criterion",
-    "CurvePlace",
-    "CurvePoint",
-    "Erratic",
-    "Falls",
-    "Finding",
-    "Grows",
-    "Interval",
-    "Linear",
-    "ModelName",
-    "Prediction",
-    "RefusalCode",
-    "Saturates",
-    "ScalingModel",
-    "Steady",
-    "TargetReach",
-    "Unclear",
-    "find_bends",
-    "find_findings",
-    "find_reach",
-    "is_target_reached",
-    "list_confounded",
-    "list_places",
-    "list_replaced",
-    "list_replaced_in",
-]
 
 # A difference between patterns is expected.
 _PATTERNS: Final = ("pattern", "rw", "direction")

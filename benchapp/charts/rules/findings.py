@@ -1,25 +1,109 @@
-"""The findings of a scaling chart: curves that level off, saturate, scale linearly, drop or are erratic. Pure.
+"""The findings of the curves of a scaling chart: they level off, scale linearly, drop, are erratic, have a knee. Pure.
 
-Every finding has its values and the places of their cells, so that a reader can check it.
+Every finding has its values and the places of their cells, so that a reader can check it. A value is a median of runs.
+Its standard error is estimated from the spread and the number of the runs (`estimate_error`); if that is unknown, only
+the fixed thresholds apply.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import hypot, sqrt
 from statistics import median
 from typing import Final
 
-from benchapp.charts.rules.curves import (
-    STEP_FROM,
-    Curve,
-    CurvePlace,
-    CurvePoint,
-    are_same,
-    do_differ,
-    does_reach,
-    find_hidden,
-    find_margin,
-)
+# Two values this near are the same: fio's own run-to-run spread on a quiet machine is 1 to 3 %.
+SAME_WITHIN: Final = 0.03
+# The smallest step; smaller ones are noise, and two values with a larger difference are never the same.
+STEP_FROM: Final = 0.1
+# With fewer runs p10 and p90 do not describe the spread.
+RUNS_MINIMUM: Final = 3
+# p10 to p90 of a normal distribution, in standard deviations.
+_WIDTH: Final = 2.563
+# p10 and p90 of few runs, interpolated between them, lie nearer together: by (n - 1) / (n + 0.9), to 3 % for n from 3.
+_FEW: Final = 0.9
+# The median of a normal sample scatters by so many standard deviations over the root of n.
+_MEDIAN_ERROR: Final = 1.2533
+# Two standard errors of a difference: exceeded by chance in about 5 % of cases.
+_SURE: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePlace:
+    """A cell of a chart: the indices of its panel, its line and its x."""
+
+    facet: int
+    line: int
+    x: int
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """A value. count: of volumes or stripes, where as many times the value would be ideal; None elsewhere.
+
+    error: the standard error of the value, in its unit; None where the spread of its runs is not known.
+    """
+
+    place: CurvePlace
+    value: float
+    count: float | None = None
+    error: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """The points of one line in the order of x. is_higher_better: throughput; else latency or time."""
+
+    points: tuple[CurvePoint, ...]
+    is_higher_better: bool = True
+
+
+def estimate_error(p10: float, p90: float, n: int) -> float | None:
+    """Return the standard error of the median of n runs, in their unit; None of fewer than three.
+
+    (p90 - p10) / 2.563 estimates the standard deviation of normal values, of n few by the factor (n + 0.9) / (n - 1)
+    more; the median of n of them has 1.2533 times that over the root of n (asymptotic efficiency of the median, 2/pi).
+    """
+    if n < RUNS_MINIMUM:
+        return None
+    deviation = (p90 - p10) / _WIDTH * (n + _FEW) / (n - 1)
+    return _MEDIAN_ERROR * deviation / sqrt(n)
+
+
+def find_margin(one: CurvePoint, other: CurvePoint) -> float:
+    """Return the margin of error of a difference (95 %), in the unit of the values; 0 if both errors are unknown."""
+    return _SURE * hypot(one.error or 0.0, other.error or 0.0)
+
+
+def are_same(points: Sequence[CurvePoint]) -> bool:
+    """Return whether all values are the same: within 3 %, or within the margin of error, but never above 10 %."""
+    low, high = _find_ends(points)
+    margin = max(SAME_WITHIN * low.value, find_margin(low, high))
+    return high.value - low.value <= min(margin, STEP_FROM * low.value)
+
+
+def do_differ(one: CurvePoint, other: CurvePoint) -> bool:
+    """Return whether two values differ by more than the margin of error."""
+    return abs(one.value - other.value) > find_margin(one, other)
+
+
+def does_reach(point: CurvePoint, limit: float) -> bool:
+    """Return whether a value reaches a limit: from 3 % below it, or within its margin of error, but at most 10 %."""
+    margin = max(SAME_WITHIN * limit, _SURE * (point.error or 0.0))
+    return point.value >= limit - min(margin, STEP_FROM * limit)
+
+
+def find_hidden(points: Sequence[CurvePoint]) -> tuple[CurvePoint, CurvePoint] | None:
+    """Return the lowest and the highest value if they differ by a step within the margin of error; else None."""
+    low, high = _find_ends(points)
+    is_step = high.value > low.value * (1 + STEP_FROM)
+    return (low, high) if is_step and not do_differ(low, high) else None
+
+
+def _find_ends(points: Sequence[CurvePoint]) -> tuple[CurvePoint, CurvePoint]:
+    ordered = sorted(points, key=lambda point: point.value)
+    return ordered[0], ordered[-1]
+
 
 GROWS_FROM: Final = 1.1
 LINEAR_FROM: Final = 0.9
@@ -283,3 +367,44 @@ def _find_growth(points: Sequence[CurvePoint]) -> Grows | None:
 def _find_unclear(points: Sequence[CurvePoint]) -> Unclear | None:
     hidden = find_hidden(points)
     return None if hidden is None else Unclear(*hidden, margin=find_margin(*hidden))
+
+
+# Two ends and at least two points between them.
+POINTS_MINIMUM: Final = 4
+# Distance from the diagonal of the unit square, at most 0.71: below it for a gentle arc, 0.4 and more for a corner.
+BEND_MINIMUM: Final = 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class Knee:
+    """place: index of the point. bend: its distance from the chord, where both axes are scaled to 1."""
+
+    place: int
+    bend: float
+
+
+def find_knee(throughputs: Sequence[float], latencies: Sequence[float]) -> Knee | None:
+    """Return the point farthest below the chord from first to last, both axes scaled to 0..1.
+
+    Points in the order of load. None for fewer than four points, if throughput or latency does not grow, or if no point
+    is 0.15 below the chord. After Satopaa et al., "Finding a 'Kneedle' in a Haystack" (2011), without smoothing,
+    because a sweep of queue depths has few points.
+    """
+    if len(throughputs) < POINTS_MINIMUM or len(throughputs) != len(latencies):
+        return None
+    xs, ys = _scale(throughputs), _scale(latencies)
+    if xs is None or ys is None:
+        return None
+    dx, dy = xs[-1] - xs[0], ys[-1] - ys[0]
+    length = (dx * dx + dy * dy) ** 0.5
+    # If latency falls while throughput grows, load is not the cause.
+    if length == 0 or dx <= 0 or dy <= 0:
+        return None
+    bends = [((x - xs[0]) * dy - (y - ys[0]) * dx) / length for x, y in zip(xs, ys, strict=True)]
+    place = max(range(len(bends)), key=lambda each: bends[each])
+    return Knee(place, bends[place]) if bends[place] >= BEND_MINIMUM else None
+
+
+def _scale(values: Sequence[float]) -> list[float] | None:
+    least, most = min(values), max(values)
+    return None if most == least else [(value - least) / (most - least) for value in values]

@@ -7,7 +7,7 @@ from typing import Final
 from benchapp.catalog.dimensions import DIMENSIONS, Dimension
 from benchapp.catalog.grammar import Value
 from benchapp.catalog.metrics import Measured, format_count, format_integer, format_with_unit, lower_label
-from benchapp.charts.read.matrix_shapes import Matrix, MatrixPanel
+from benchapp.charts.read.matrix import Matrix, MatrixPanel
 from benchapp.charts.read.scaling_defaults import Choice, FixedDimension, Settings
 from benchapp.models import name_scopes
 from benchapp.series.read.titles import describe_setting, describe_value

@@ -23,7 +23,7 @@ from benchapp.charts.read.chart_thresholds import ChartThreshold
 from benchapp.charts.read.downsampling import from_us
 from benchapp.charts.read.history import HistoryLine, SeriesHistory
 from benchapp.charts.read.small_steps import SmallStep
-from benchapp.charts.texts.latency_kinds import describe_kind, describe_mixed_kinds
+from benchapp.charts.texts.levels import describe_kind, describe_mixed_kinds
 from benchapp.framework.times import format_day, format_moment
 from benchapp.incidents.read.changes import ChangeRow
 from benchapp.models import Slope

@@ -5,10 +5,9 @@ from typing import Final
 
 from benchapp.catalog.dimensions import DIMENSIONS
 from benchapp.catalog.metrics import Metric, format_count, format_integer, format_signed_percent, format_value
-from benchapp.charts.read.matrix_shapes import CellState, Matrix, MatrixRow, Omitted
+from benchapp.charts.read.matrix import CellState, Matrix, MatrixRow, Omitted
 from benchapp.charts.texts.fixed import describe_fixed, describe_unknown
-from benchapp.charts.texts.latency_kinds import describe_mixed_kinds
-from benchapp.charts.texts.level_range import describe_level_range, describe_past_limit
+from benchapp.charts.texts.levels import describe_level_range, describe_mixed_kinds, describe_past_limit
 from benchapp.framework.times import format_day
 from benchapp.series.read.levels import CurrentLevel
 

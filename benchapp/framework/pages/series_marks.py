@@ -7,7 +7,7 @@ from typing import Final, Literal
 from django.urls import reverse
 from django.utils import timezone
 
-from benchapp.charts.texts.marks import describe_mark
+from benchapp.charts.texts.levels import describe_mark
 from benchapp.incidents.read.series_status import ScopeMark, SeriesMark
 
 MarkKind = Literal["worse", "better", "settled"]

@@ -14,10 +14,8 @@ from benchapp.catalog.dimensions import DIMENSIONS
 from benchapp.catalog.grammar import Value
 from benchapp.catalog.metrics import CATALOG
 from benchapp.charts.read.axes import split_axis
-from benchapp.charts.read.matrix import NONE, read_matrix
-from benchapp.charts.read.matrix_shapes import Matrix, MatrixCell
-from benchapp.charts.read.scaling import ScalingChart
-from benchapp.charts.read.scaling_shapes import BadChart
+from benchapp.charts.read.matrix import NONE, Matrix, MatrixCell, read_matrix
+from benchapp.charts.read.scaling_shapes import BadChart, ScalingChart
 from benchapp.layouts.read.next_runs import NextRun, NextRuns
 from benchapp.layouts.read.run_commands import WantedRuns, make_run_commands
 from benchapp.layouts.rules.next_runs import RunReason, list_gap_reasons

@@ -14,7 +14,7 @@ from benchapp.catalog.metrics import (
     group_thousands,
 )
 from benchapp.charts.texts.fixed import describe_fixed, describe_values
-from benchapp.charts.texts.latency_kinds import describe_mixed_kinds
+from benchapp.charts.texts.levels import describe_mixed_kinds
 from benchapp.framework.times import describe_age, format_moment
 from benchapp.layouts.read.layout import WORKLOAD_DETAILS, Load
 from benchapp.layouts.read.question import PATTERNS, LayoutQuestion

@@ -4,7 +4,7 @@ from django.urls import path, register_converter
 
 from benchapp.accounts.api import links
 from benchapp.charts.api import comparison, dependence, history, matrix, scaling
-from benchapp.charts.images.options import FORMATS
+from benchapp.charts.images.frame import FORMATS
 from benchapp.detection.api import detection_report
 from benchapp.framework.api import audit
 from benchapp.incidents.api import changes, gate, incidents

@@ -6,9 +6,9 @@ from django.views.generic import RedirectView
 
 from benchapp.accounts.pages import links, oidc, own_account, password_reset, people, preferences, tokens
 from benchapp.accounts.pages import sign_in as accounts
+from benchapp.charts.pages import matrix
 from benchapp.charts.pages.comparison import views as comparison
 from benchapp.charts.pages.history import views as history
-from benchapp.charts.pages.matrix import views as matrix
 from benchapp.charts.pages.scaling import views as scaling
 from benchapp.framework.pages import audit
 from benchapp.framework.pages.pages import page

@@ -20,11 +20,7 @@ from benchapp.charts.api.matrix import MatrixParameters, read_asked_matrix
 from benchapp.charts.api.scaling import ScalingParameters, make_request, read_chart
 from benchapp.charts.images.change import draw_change
 from benchapp.charts.images.comparison import draw_comparison
-from benchapp.charts.images.frame import TooManyDrawings
-from benchapp.charts.images.history import PANELS_MAXIMUM, HistorySpan, draw_history
-from benchapp.charts.images.host import draw_host
-from benchapp.charts.images.matrix import draw_matrix
-from benchapp.charts.images.options import (
+from benchapp.charts.images.frame import (
     CONTENT_TYPES,
     HEIGHT_DEFAULT,
     HEIGHT_MAXIMUM,
@@ -37,8 +33,12 @@ from benchapp.charts.images.options import (
     WIDTH_MINIMUM,
     ImageFormat,
     ImageOptions,
+    TooManyDrawings,
     TooManyPixels,
 )
+from benchapp.charts.images.history import PANELS_MAXIMUM, HistorySpan, draw_history
+from benchapp.charts.images.host import draw_host
+from benchapp.charts.images.matrix import draw_matrix
 from benchapp.charts.images.percentiles import draw_percentiles
 from benchapp.charts.images.scaling import draw_scaling
 from benchapp.charts.read.history import choose_series, read_history

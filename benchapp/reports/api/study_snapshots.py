@@ -10,8 +10,7 @@ from msgspec import Meta
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from benchapp.charts.images.frame import TooManyDrawings
-from benchapp.charts.images.options import CONTENT_TYPES, THEMES
+from benchapp.charts.images.frame import CONTENT_TYPES, THEMES, TooManyDrawings
 from benchapp.framework.api.answers import ApiAnswer, Time, build
 from benchapp.framework.api.parameters import ChoiceParameter, Parameters, read_parameters, refuse_parameters
 from benchapp.framework.api.permissions import MayRead, MayReadOrEdit, find_person

@@ -11,8 +11,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from benchapp.charts.images.frame import TooManyDrawings
-from benchapp.charts.images.options import CONTENT_TYPES, THEMES, ImageOptions
+from benchapp.charts.images.frame import CONTENT_TYPES, THEMES, ImageOptions, TooManyDrawings
 from benchapp.framework.pages.access import can, needs_role, read_person
 from benchapp.framework.pages.preferences import without_preferences
 from benchapp.framework.read.result_cache import STUDY_S, make_key

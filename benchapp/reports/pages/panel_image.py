@@ -7,14 +7,13 @@ from django.http import QueryDict
 
 from benchapp.catalog.grammar import BadFilter, parse_filter, write_filter
 from benchapp.charts.images.comparison import draw_comparison
-from benchapp.charts.images.frame import draw_image
+from benchapp.charts.images.frame import ImageOptions, draw_image
 from benchapp.charts.images.history import PANELS_MAXIMUM, HistorySpan, draw_history
 from benchapp.charts.images.matrix import draw_matrix
-from benchapp.charts.images.options import ImageOptions
 from benchapp.charts.images.scaling import draw_scaling
 from benchapp.charts.pages.comparison.figure import BadComparison, show_comparison
 from benchapp.charts.pages.history.figure import read_asked_history
-from benchapp.charts.pages.matrix.figure import read_asked_matrix
+from benchapp.charts.pages.matrix import read_asked_matrix
 from benchapp.charts.pages.scaling.request import read_request
 from benchapp.charts.read.scaling import read_scaling
 from benchapp.charts.read.scaling_shapes import BadChart

@@ -8,7 +8,7 @@ from django.urls import reverse
 from django.utils.html import strip_tags
 
 from benchapp.catalog.metrics import format_count
-from benchapp.charts.images.options import HEIGHT_DEFAULT, WIDTH_DEFAULT
+from benchapp.charts.images.frame import HEIGHT_DEFAULT, WIDTH_DEFAULT
 from benchapp.framework.pages.markdown import render_markdown
 from benchapp.reports.pages.snapshots import find_first_image
 from benchapp.reports.read.studies import StudyDetail

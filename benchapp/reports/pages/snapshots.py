@@ -13,7 +13,7 @@ from django.template.loader import render_to_string
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
-from benchapp.charts.images.options import THEMES, WIDTH_DEFAULT, ImageOptions, Theme, TooManyPixels
+from benchapp.charts.images.frame import THEMES, WIDTH_DEFAULT, ImageOptions, Theme, TooManyPixels
 from benchapp.framework.pages.markdown import render_markdown
 from benchapp.framework.pages.preferences import without_preferences
 from benchapp.models import PanelKind

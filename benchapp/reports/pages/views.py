@@ -7,7 +7,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from benchapp.charts.images.options import CONTENT_TYPES
+from benchapp.charts.images.frame import CONTENT_TYPES
 from benchapp.framework.pages.access import can, may_read
 from benchapp.framework.pages.command_lines import format_curl_command
 from benchapp.framework.pages.markdown import render_markdown

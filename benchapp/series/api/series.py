@@ -26,7 +26,7 @@ from benchapp.catalog.dimensions import (
 )
 from benchapp.catalog.grammar import write_filter, write_value
 from benchapp.catalog.metrics import CATALOG
-from benchapp.charts.texts.level_range import describe_level_range
+from benchapp.charts.texts.levels import describe_level_range
 from benchapp.framework.api.answers import (
     AnswerPage,
     ApiAnswer,

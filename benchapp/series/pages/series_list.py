@@ -21,7 +21,7 @@ from benchapp.charts.read.series_grid import (
     SeriesGrid,
     read_series_grid,
 )
-from benchapp.charts.texts.level_range import describe_level_range, describe_past_limit
+from benchapp.charts.texts.levels import describe_level_range, describe_past_limit
 from benchapp.framework.pages.access import may_read
 from benchapp.framework.pages.command_lines import list_first_steps
 from benchapp.framework.pages.filter_bar import explain_empty, make_filter_bar, settle_filter

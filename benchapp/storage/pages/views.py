@@ -19,7 +19,7 @@ from benchapp.accounts.pages.one_time_secret import keep_for_next_page, take_fro
 from benchapp.accounts.read.tokens import read_tokens
 from benchapp.accounts.write.tokens import issue_enrollment_token
 from benchapp.catalog.grammar import Filter, write_filter
-from benchapp.charts.texts.level_range import describe_level_range
+from benchapp.charts.texts.levels import describe_level_range
 from benchapp.framework.pages.access import may_read, needs_role, read_person
 from benchapp.framework.pages.command_lines import list_agent_commands, list_update_commands
 from benchapp.framework.pages.filter_bar import explain_empty, make_filter_bar, refuse_address, settle_filter

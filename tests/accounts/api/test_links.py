@@ -15,7 +15,7 @@ from lxml import etree
 from benchapp.accounts.api.links import SIGNED_PATHS, MayReadOrHasLink
 from benchapp.accounts.write.accounts import change_role, delete_account, set_active
 from benchapp.accounts.write.tokens import change_token, revoke_token
-from benchapp.charts.images.options import FORMATS
+from benchapp.charts.images.frame import FORMATS
 from benchapp.framework.api.view import ApiView
 from benchapp.models import ApiToken, AuditKind, AuditRecord, Role, Scope, SignedLink
 from tests.factories import NOON, add_series, make_change, make_host, make_incident, make_series

@@ -7,11 +7,19 @@ from xml.etree import ElementTree
 import pytest
 
 from benchapp.charts.images import frame
-from benchapp.charts.images.axes import make_value_axis, spread_apart
-from benchapp.charts.images.frame import draw_image, measure_text, shorten_text, wrap_text
-from benchapp.charts.images.line_labels import place_labels
-from benchapp.charts.images.options import ImageOptions, TooManyPixels
-from benchapp.charts.images.styles import COLORS, SERIES_COLORS, STYLES, assign_styles
+from benchapp.charts.images.axes import make_value_axis, place_labels, spread_apart
+from benchapp.charts.images.frame import (
+    COLORS,
+    SERIES_COLORS,
+    STYLES,
+    ImageOptions,
+    TooManyPixels,
+    assign_styles,
+    draw_image,
+    measure_text,
+    shorten_text,
+    wrap_text,
+)
 
 TOKENS = (Path(__file__).parents[3] / "static/css/site/tokens.css").read_text()
 

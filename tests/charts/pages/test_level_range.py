@@ -8,8 +8,8 @@ import pytest
 from django.test import Client
 
 from benchapp.catalog.metrics import CATALOG, format_value
-from benchapp.charts.read import matrix, scaling_build, series_grid
-from benchapp.charts.texts import level_range
+from benchapp.charts.read import matrix, scaling, series_grid
+from benchapp.charts.texts import levels
 from benchapp.judge import judge_due
 from benchapp.models import Measurement, Series
 from benchapp.series.read.selected_levels import LevelRange, make_level_range, read_levels_in
@@ -139,7 +139,7 @@ def test_limit_of_an_earlier_period_is_stated(
         make_host("db-02"), [judging.make_level(500.0, 20)], targets=[{"volume_count": 4}], start_at=START
     )
     judge_due()
-    for module in (matrix, scaling_build, series_grid, level_range):
+    for module in (matrix, scaling, series_grid, levels):
         monkeypatch.setattr(module, "PAST_SERIES_MAXIMUM", 1)
     asked = {"to": write(START + 10 * DAY)}
 

@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from benchapp.charts.pages.scaling.figure import show_scaling
 from benchapp.charts.pages.scaling.request import apply_fixed
-from benchapp.charts.read import scaling_build
+from benchapp.charts.read import scaling
 from benchapp.judge import judge_due
 from benchapp.models import Series
 from tests.detection.write import judging
@@ -561,7 +561,7 @@ def test_open_changes_are_counted_beside_the_chart(viewer: Client) -> None:
 def test_runs_are_shown_on_request_with_their_number_if_not_all(
     viewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scaling_build, "CELL_RUNS_MAXIMUM", 2)
+    monkeypatch.setattr(scaling, "CELL_RUNS_MAXIMUM", 2)
     host = make_host("db-02")
     add_series([100.0, 110.0, 120.0], host=host, target=make_target(volume_count=1))
 

@@ -9,10 +9,12 @@ from django.test.utils import CaptureQueriesContext
 
 from benchapp.catalog.grammar import parse_filter, write_filter
 from benchapp.catalog.metrics import CATALOG, show_rates_in
-from benchapp.charts.read import scaling_build, series_columns
-from benchapp.charts.read.scaling import BadChart, ScalingChart, ScalingRequest, read_scaling
-from benchapp.charts.read.scaling_findings import AtLimit, find_bends, find_findings, find_reach
-from benchapp.charts.texts.limits import describe_applicable_limits, name_limit
+from benchapp.charts.read import scaling, series_columns
+from benchapp.charts.read.scaling import read_scaling
+from benchapp.charts.read.scaling_findings import find_bends, find_findings, find_reach
+from benchapp.charts.read.scaling_shapes import BadChart, ScalingChart, ScalingRequest
+from benchapp.charts.rules.findings import AtLimit
+from benchapp.charts.texts.scaling_remarks import describe_applicable_limits, name_limit
 from benchapp.framework.read.days import end_of_day
 from benchapp.judge import judge_due
 from benchapp.models import Series
@@ -781,7 +783,7 @@ def test_runs_at_an_earlier_time_are_those_before_it():
 
 
 def test_runs_beyond_the_maximum_are_shared_by_the_series_of_a_value(monkeypatch):
-    monkeypatch.setattr(scaling_build, "CELL_RUNS_MAXIMUM", 4)
+    monkeypatch.setattr(scaling, "CELL_RUNS_MAXIMUM", 4)
     for name in ("db-02", "db-03"):
         add_series([1.0, 2.0, 3.0], host=make_host(name), target=make_target(volume_count=1))
 
@@ -798,7 +800,7 @@ def test_runs_beyond_the_maximum_are_shared_by_the_series_of_a_value(monkeypatch
 
 
 def test_of_more_series_than_runs_the_most_recent_have_one(monkeypatch):
-    monkeypatch.setattr(scaling_build, "CHART_RUNS_MAXIMUM", 2)
+    monkeypatch.setattr(scaling, "CHART_RUNS_MAXIMUM", 2)
     for hour in range(3):
         layout = make_target(volume_count=1)
         add_series([1.0, 2.0], host=make_host(f"db-1{hour}"), target=layout, start_at=NOON + hour * DAY)
@@ -885,7 +887,7 @@ def test_what_cannot_be_drawn_is_refused_with_what_there_is(options, parameter, 
 
 
 def test_more_colors_than_can_be_told_apart_are_left_out_and_counted(monkeypatch):
-    monkeypatch.setattr("benchapp.charts.read.scaling_build.COLORS_MAXIMUM", 2)
+    monkeypatch.setattr("benchapp.charts.read.scaling.COLORS_MAXIMUM", 2)
     for depth in (1, 2, 4):
         make_sweep({1: 1.0, 2: 2.0} if depth < 4 else {1: 4.0}, workload=make_workload(iodepth=depth))
 

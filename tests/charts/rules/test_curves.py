@@ -5,7 +5,7 @@ from statistics import median, pstdev, quantiles
 
 import pytest
 
-from benchapp.charts.rules.curves import (
+from benchapp.charts.rules.findings import (
     CurvePlace,
     CurvePoint,
     are_same,

@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from benchapp.charts.rules.curves import Curve, CurvePlace, CurvePoint
 from benchapp.charts.rules.findings import (
+    Curve,
+    CurvePlace,
+    CurvePoint,
     Erratic,
     Falls,
     Grows,

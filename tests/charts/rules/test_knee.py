@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchapp.charts.rules.knee import find_knee
+from benchapp.charts.rules.findings import find_knee
 
 
 def test_corner_of_a_saturated_device_is_its_knee():

@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from benchapp.catalog.grammar import TERMS_MAXIMUM, Filter
-from benchapp.charts.images.options import ImageOptions
+from benchapp.charts.images.frame import ImageOptions
 from benchapp.layouts.image import draw_layouts
 from benchapp.layouts.read.question import LayoutQuestion
 from benchapp.layouts.read.ranking import rank_layouts

@@ -9,7 +9,6 @@ from django.urls import reverse
 
 from benchapp.catalog.dimensions import DIMENSIONS
 from benchapp.catalog.metrics import lower_label
-from benchapp.charts.pages.scaling.caveats import describe_marks, list_remarks
 from benchapp.charts.pages.scaling.models import (
     ModelTable,
     describe_models,
@@ -18,17 +17,12 @@ from benchapp.charts.pages.scaling.models import (
 )
 from benchapp.charts.pages.scaling.request import link_api, link_chart, link_image, read_request
 from benchapp.charts.pages.scaling.table import ScalingTable, link_cell, make_scaling_table, show_cell_mark
-from benchapp.charts.read.scaling import (
-    ScalingChart,
-    ScalingFacet,
-    ScalingLine,
-    ScalingPoint,
-    read_scaling,
-)
+from benchapp.charts.read.scaling import read_scaling
 from benchapp.charts.read.scaling_findings import CurveModel, find_bends, find_findings, find_models
+from benchapp.charts.read.scaling_shapes import ScalingChart, ScalingFacet, ScalingLine, ScalingPoint
 from benchapp.charts.texts.fixed import describe_fixed, describe_settings
-from benchapp.charts.texts.limits import name_limit
 from benchapp.charts.texts.scaling import Sentence, describe_findings, describe_reach, describe_scaling
+from benchapp.charts.texts.scaling_remarks import describe_marks, list_remarks, name_limit
 from benchapp.framework.pages.command_lines import format_curl_command
 from benchapp.framework.pages.errors import require_valid
 from benchapp.framework.pages.filter_bar import describe_filter

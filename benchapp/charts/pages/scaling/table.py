@@ -8,11 +8,16 @@ from django.urls import reverse
 
 from benchapp.catalog.grammar import write_filter
 from benchapp.catalog.metrics import format_value
-from benchapp.charts.read.scaling import ScalingChart, ScalingFacet, ScalingLine, ScalingPoint
 from benchapp.charts.read.scaling_findings import is_target_reached
-from benchapp.charts.read.scaling_shapes import ScalingMetric
+from benchapp.charts.read.scaling_shapes import (
+    ScalingChart,
+    ScalingFacet,
+    ScalingLine,
+    ScalingMetric,
+    ScalingPoint,
+)
 from benchapp.charts.texts.fixed import place_settings
-from benchapp.charts.texts.limits import name_limit
+from benchapp.charts.texts.scaling_remarks import name_limit
 from benchapp.framework.pages.number_columns import Scale, choose_scale, format_scaled
 from benchapp.framework.pages.series_marks import ShownMark, show_mark
 from benchapp.framework.times import format_moment

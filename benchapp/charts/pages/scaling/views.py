@@ -21,7 +21,7 @@ from benchapp.charts.pages.scaling.request import (
 )
 from benchapp.charts.read.axes import GROUP, GROUPS_MAXIMUM, PARTS_MAXIMUM, add_axis_value, split_axis
 from benchapp.charts.read.chart_options import Option
-from benchapp.charts.read.scaling import BadChart, ScalingChart, ScalingRequest, read_scaling
+from benchapp.charts.read.scaling import read_scaling
 from benchapp.charts.read.scaling_defaults import FixedDimension
 from benchapp.charts.read.scaling_shapes import (
     METRICS_MAXIMUM,
@@ -29,10 +29,13 @@ from benchapp.charts.read.scaling_shapes import (
     OPTIONS,
     SCALING_METRICS,
     THROUGHPUTS,
+    BadChart,
+    ScalingChart,
     ScalingMetric,
+    ScalingRequest,
 )
 from benchapp.charts.texts.fixed import describe_choice
-from benchapp.charts.texts.level_range import describe_level_range
+from benchapp.charts.texts.levels import describe_level_range
 from benchapp.framework.pages.access import may_read
 from benchapp.framework.pages.command_lines import list_first_steps
 from benchapp.framework.pages.filter_bar import explain_empty, make_filter_bar, refuse_address, settle_filter
