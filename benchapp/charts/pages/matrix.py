@@ -46,7 +46,7 @@ from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.pages.series_marks import ShownMark, show_mark
 from benchapp.framework.pages.sparkline import make_sparkline
 from benchapp.framework.pages.time_range import AskedRange, read_time_range
-from benchapp.framework.pages.value_texts import format_age
+from benchapp.framework.times import format_age
 from benchapp.layouts.pages.next_runs import show_next_runs
 from benchapp.layouts.read.gap_runs import plan_matrix_runs
 from benchapp.layouts.texts.next_runs import NOTHING_MISSING

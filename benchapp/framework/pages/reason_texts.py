@@ -2,10 +2,6 @@
 
 from typing import Final
 
-from benchapp.intake.normalize.missing_reasons import MISSING, describe_missing
-
-__all__ = ["ALSO_ANSWERED", "MISSING", "REJECTED", "describe_missing"]
-
 REJECTED: Final = {
     "attempts-exhausted": "Processing failed five times; see the worker log. Retry after the cause is fixed.",
     "database-refused": "PostgreSQL rejected a value. This is a bug in benchapp; report it with the raw body.",

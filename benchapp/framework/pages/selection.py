@@ -14,10 +14,9 @@ from django.http import QueryDict
 from django.urls import reverse
 
 from benchapp.catalog.grammar import Filter, Term, Test, write_filter
-from benchapp.catalog.metrics import CATALOG
+from benchapp.catalog.metrics import CATALOG, format_count
 from benchapp.charts.read.comparison import SERIES_IDS_MAXIMUM
 from benchapp.charts.read.history import LINES_MAXIMUM
-from benchapp.framework.pages.value_texts import format_count
 from benchapp.framework.times import to_iso
 from benchapp.series.read.series import (
     ChangeRanges,

@@ -13,7 +13,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_safe
 
-from benchapp.catalog.metrics import CATALOG, Metric, lower_label
+from benchapp.catalog.metrics import CATALOG, Metric, format_count, format_integer, lower_label
 from benchapp.charts.pages.history.figure import HistoryFigure, make_history_figure
 from benchapp.charts.pages.history.request import HistoryRequest, write_query
 from benchapp.charts.texts.history import describe_sides
@@ -25,7 +25,6 @@ from benchapp.framework.pages.page_context import find_visitor, make_base_url
 from benchapp.framework.pages.pagination import turn_page
 from benchapp.framework.pages.selection import KINDS
 from benchapp.framework.pages.time_range import AskedRange, describe_bounds, read_time_range
-from benchapp.framework.pages.value_texts import format_count, format_integer
 from benchapp.framework.times import name_zone, to_iso
 from benchapp.incidents.actions.undo import BULK_MAXIMUM, UNDOABLE
 from benchapp.incidents.pages.texts import (

@@ -12,7 +12,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from benchapp.catalog.grammar import BadFilter, parse_filter
-from benchapp.catalog.metrics import CATALOG
+from benchapp.catalog.metrics import CATALOG, format_count
 from benchapp.framework.pages.access import choose_next, may_read, needs_role, read_person
 from benchapp.framework.pages.command_lines import format_curl_command
 from benchapp.framework.pages.filter_bar import refuse_address
@@ -29,7 +29,6 @@ from benchapp.framework.pages.list_entries import (
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.pages.pagination import turn_page
 from benchapp.framework.pages.time_range import describe_bounds, make_time_range, parse_bound, read_time_range
-from benchapp.framework.pages.value_texts import format_count
 from benchapp.framework.times import find_zone, name_zone
 from benchapp.framework.write.bad_value import BadValue
 from benchapp.incidents.read.maintenance import (

@@ -8,18 +8,19 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from benchapp.catalog.metrics import CATALOG, Metric, format_value
-from benchapp.charts.pages.history.variability_texts import describe_variability
-from benchapp.charts.texts.history import describe_slope
-from benchapp.framework.pages.value_texts import (
-    format_age,
+from benchapp.catalog.metrics import (
+    CATALOG,
+    Metric,
     format_change_size,
     format_count,
     format_integer,
     format_percent,
     format_signed_percent,
+    format_value,
 )
-from benchapp.framework.times import format_moment
+from benchapp.charts.pages.history.variability_texts import describe_variability
+from benchapp.charts.texts.history import describe_slope
+from benchapp.framework.times import format_age, format_moment
 from benchapp.incidents.actions.baselines import AcceptedLevel
 from benchapp.incidents.read.changes import ChangeRow, SeriesName, find_ended
 from benchapp.incidents.read.series_status import DetectionStatusCounts, DetectionStatusRow

@@ -13,10 +13,10 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
+from benchapp.catalog.metrics import format_count
 from benchapp.framework.pages.access import choose_next, needs_role, read_person
 from benchapp.framework.pages.command_lines import format_curl_command
 from benchapp.framework.pages.page_context import make_base_url
-from benchapp.framework.pages.value_texts import format_count
 from benchapp.framework.queue import wake_notify, wake_up
 from benchapp.incidents.actions import triage
 from benchapp.incidents.actions.baselines import (

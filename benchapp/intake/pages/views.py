@@ -11,6 +11,7 @@ from django.utils.http import content_disposition_header
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
+from benchapp.catalog.metrics import format_count
 from benchapp.framework.pages.access import can, may_read, needs_role
 from benchapp.framework.pages.command_lines import list_first_steps
 from benchapp.framework.pages.filter_bar import refuse_address
@@ -19,7 +20,6 @@ from benchapp.framework.pages.page_context import find_visitor, make_base_url
 from benchapp.framework.pages.pagination import turn_page
 from benchapp.framework.pages.reason_texts import REJECTED
 from benchapp.framework.pages.time_range import describe_bounds, make_time_range, read_time_range
-from benchapp.framework.pages.value_texts import format_count
 from benchapp.framework.readiness import read_readiness
 from benchapp.intake.normalize.reparse import count_outdated
 from benchapp.intake.pages.hours_chart import make_hours_chart

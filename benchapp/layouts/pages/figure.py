@@ -10,10 +10,9 @@ from django.urls import reverse
 
 from benchapp.catalog.dimensions import DIMENSIONS
 from benchapp.catalog.grammar import Filter, parse_term
-from benchapp.catalog.metrics import CATALOG, format_value
+from benchapp.catalog.metrics import CATALOG, format_signed_percent, format_value
 from benchapp.charts.read.history import IDS_MAXIMUM
-from benchapp.framework.pages.value_texts import format_age, format_signed_percent
-from benchapp.framework.times import format_moment
+from benchapp.framework.times import format_age, format_moment
 from benchapp.layouts.read.question_form import read_question, write_layout_query
 from benchapp.layouts.read.ranking import LayoutRanking, LevelSpread, RankedLayout, rank_layouts
 from benchapp.layouts.texts.layouts import (

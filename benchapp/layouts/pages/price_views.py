@@ -7,10 +7,10 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from benchapp.catalog.metrics import format_count
 from benchapp.framework.pages.access import may_read, needs_role, read_person
 from benchapp.framework.pages.command_lines import format_curl_command
 from benchapp.framework.pages.page_context import make_base_url
-from benchapp.framework.pages.value_texts import format_count
 from benchapp.layouts.pages.price_forms import PriceCsvForm, PriceForm
 from benchapp.layouts.read.prices import list_prices, list_removed_prices
 from benchapp.layouts.write.price_csv import PRICE_COLUMNS, BadPrices, read_price, read_price_table

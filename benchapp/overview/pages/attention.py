@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 from django.urls import reverse
 from django.utils import timezone
 
-from benchapp.catalog.metrics import describe_error
-from benchapp.framework.pages.value_texts import describe_age, format_age, format_count, format_integer
+from benchapp.catalog.metrics import describe_error, format_count, format_integer
 from benchapp.framework.readiness import LATE_AFTER
+from benchapp.framework.times import describe_age, format_age
 from benchapp.incidents.read.shapes import IncidentRow
 from benchapp.models import IncidentState, Severity
 from benchapp.overview.read.attention import COUNT_MAXIMUM, RECENT, Backlog, PausedSubscription

@@ -11,14 +11,14 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from benchapp.catalog.dimensions import split_pattern
+from benchapp.catalog.metrics import format_count, format_integer
 from benchapp.framework.pages.access import may_read
 from benchapp.framework.pages.command_lines import format_curl_command
 from benchapp.framework.pages.filter_bar import refuse_address
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.pages.time_range import DAY_PRESETS, make_time_range, read_time_range
-from benchapp.framework.pages.value_texts import describe_age, format_count, format_integer
 from benchapp.framework.read.days import DayRange
-from benchapp.framework.times import format_date
+from benchapp.framework.times import describe_age, format_date
 from benchapp.models import name_scopes
 from benchapp.overview.read.activity import (
     CHANGE_DAYS,

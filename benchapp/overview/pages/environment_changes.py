@@ -6,8 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from benchapp.catalog.dimensions import DIMENSIONS
-from benchapp.catalog.metrics import lower_label
-from benchapp.framework.pages.value_texts import format_count
+from benchapp.catalog.metrics import format_count, lower_label
 from benchapp.overview.read.environment_changes import RecentChange
 from benchapp.series.read.environment_changes import link_comparison
 from benchapp.series.read.titles import describe_value

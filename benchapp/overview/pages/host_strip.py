@@ -13,9 +13,9 @@ from django.utils import timezone
 from django.utils.http import RFC3986_SUBDELIMS
 from django.utils.safestring import SafeString, mark_safe
 
-from benchapp.catalog.metrics import describe_error
+from benchapp.catalog.metrics import describe_error, format_count
 from benchapp.framework.pages.series_marks import show_scope_mark
-from benchapp.framework.pages.value_texts import describe_age, format_age, format_count
+from benchapp.framework.times import describe_age, format_age
 from benchapp.overview.read.hosts import FleetHosts
 from benchapp.storage.read.hosts import HostRow
 

@@ -17,8 +17,8 @@ from benchapp.framework.pages.page_context import find_visitor, make_base_url
 from benchapp.framework.pages.series_marks import ShownMark, show_mark
 from benchapp.framework.pages.sparkline import make_sparkline
 from benchapp.framework.pages.time_range import DAY_PRESETS, make_time_range, read_time_range
-from benchapp.framework.pages.value_texts import format_age
 from benchapp.framework.readiness import read_readiness
+from benchapp.framework.times import format_age
 from benchapp.incidents.pages.texts import make_incident_lines
 from benchapp.incidents.read.incidents import count_tabs, list_most_severe
 from benchapp.incidents.read.shapes import IncidentFilter, IncidentRow, Tab

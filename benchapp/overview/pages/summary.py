@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from django.urls import reverse
 
-from benchapp.framework.pages.value_texts import format_count, format_integer
+from benchapp.catalog.metrics import format_count, format_integer
 from benchapp.incidents.read.shapes import IncidentRow
 from benchapp.overview.read.hosts import ACTIVE_WITHIN, FleetHosts
 

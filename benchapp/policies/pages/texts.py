@@ -8,8 +8,8 @@ from urllib.parse import urlencode
 
 from django.urls import reverse
 
-from benchapp.catalog.metrics import CATALOG
-from benchapp.framework.pages.value_texts import (
+from benchapp.catalog.metrics import (
+    CATALOG,
     format_count,
     format_integer,
     format_percent,

@@ -9,14 +9,13 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from benchapp.catalog.metrics import CATALOG, JUDGED_METRICS
+from benchapp.catalog.metrics import CATALOG, JUDGED_METRICS, format_percent
 from benchapp.framework.pages.access import may_read, needs_role, read_person
 from benchapp.framework.pages.command_lines import format_curl_command
 from benchapp.framework.pages.filter_forms import keep_query
 from benchapp.framework.pages.list_entries import change_entry, confirm_change, describe_entry
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.pages.pagination import turn_page
-from benchapp.framework.pages.value_texts import format_percent
 from benchapp.framework.queue import wake_dry_run
 from benchapp.framework.write.bad_value import BadValue
 from benchapp.models import DetectionPolicy, DryRunState, Role

@@ -7,13 +7,13 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
+from benchapp.catalog.metrics import format_count
 from benchapp.charts.images.frame import CONTENT_TYPES
 from benchapp.framework.pages.access import can, may_read
 from benchapp.framework.pages.command_lines import format_curl_command
 from benchapp.framework.pages.markdown import render_markdown
 from benchapp.framework.pages.page_context import find_visitor, make_base_url
 from benchapp.framework.pages.pagination import turn_page
-from benchapp.framework.pages.value_texts import format_count
 from benchapp.models import Role
 from benchapp.reports.pages.panels import list_kinds, make_panels
 from benchapp.reports.pages.snapshots import show_frozen_panels

@@ -6,9 +6,9 @@ from typing import Final
 
 from django.http import HttpRequest
 
+from benchapp.catalog.metrics import format_percent
 from benchapp.framework.pages.access import can
 from benchapp.framework.pages.page_context import find_visitor
-from benchapp.framework.pages.value_texts import format_percent
 from benchapp.models import Role, RunRequestState
 from benchapp.models.requests.request_policy import REFUSALS, describe_parameters
 from benchapp.requests.read.run_requests import (

@@ -10,6 +10,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
+from benchapp.catalog.metrics import format_count
 from benchapp.framework.pages.access import choose_next, may_read, needs_role, read_person
 from benchapp.framework.pages.command_lines import format_curl_command
 from benchapp.framework.pages.filter_bar import refuse_address
@@ -17,7 +18,6 @@ from benchapp.framework.pages.filter_forms import list_errors
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.pages.pagination import turn_page
 from benchapp.framework.pages.time_range import describe_bounds, make_time_range, read_time_range
-from benchapp.framework.pages.value_texts import format_count
 from benchapp.models import CONFIRMATION_RUNS_MAXIMUM, DAILY_SHARE_MAXIMUM, Incident, Role, Series
 from benchapp.requests.pages.panel import RUNS_REQUESTED_MAXIMUM, make_request_lines
 from benchapp.requests.read.run_requests import (

@@ -9,7 +9,15 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from benchapp.catalog.metrics import CATALOG, Metric, list_judged_metrics
+from benchapp.catalog.metrics import (
+    CATALOG,
+    Metric,
+    format_count,
+    format_percent,
+    format_signed_percent,
+    format_with_unit,
+    list_judged_metrics,
+)
 from benchapp.charts.pages.history.figure import HistoryFigure, make_history_figure
 from benchapp.charts.pages.history.request import HistoryRequest, write_query
 from benchapp.detection.write.dry_run import DetectionReport, FoundChange, report_detection
@@ -18,12 +26,6 @@ from benchapp.framework.pages.access import may_read
 from benchapp.framework.pages.command_lines import format_curl_command
 from benchapp.framework.pages.filter_forms import keep_query
 from benchapp.framework.pages.page_context import make_base_url
-from benchapp.framework.pages.value_texts import (
-    format_count,
-    format_percent,
-    format_signed_percent,
-    format_with_unit,
-)
 from benchapp.framework.times import format_moment
 from benchapp.incidents.pages.texts import (
     Size,

@@ -8,12 +8,11 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from benchapp.catalog.metrics import UNKNOWN, format_value
+from benchapp.catalog.metrics import UNKNOWN, format_integer, format_value, format_with_unit
 from benchapp.framework.pages.access import may_read
 from benchapp.framework.pages.command_lines import format_curl_command
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.pages.pagination import read_position
-from benchapp.framework.pages.value_texts import format_integer, format_with_unit
 from benchapp.intake.provenance.report import (
     OPEN_BYTES_MAXIMUM,
     PARSER_VERSION,

@@ -19,9 +19,9 @@ from benchapp.catalog.metrics import (
     format_signed_percent,
     format_three_digits,
     format_value,
+    format_with_unit,
 )
 from benchapp.framework.pages.number_columns import Column, NumberCell, make_cells, make_columns
-from benchapp.framework.pages.value_texts import format_with_unit
 from benchapp.models import Measurement
 from benchapp.models.measurement import find_kind
 from benchapp.series.read.dependence import CONDITIONS

@@ -10,7 +10,16 @@ from django.shortcuts import redirect, render
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_POST, require_safe
 
-from benchapp.catalog.metrics import CATALOG, KIND_NAMES, PERCENTILES, cut_text, describe_error, format_value
+from benchapp.catalog.metrics import (
+    CATALOG,
+    KIND_NAMES,
+    PERCENTILES,
+    cut_text,
+    describe_error,
+    format_count,
+    format_percent,
+    format_value,
+)
 from benchapp.framework.csv_export import CONTENT_TYPE, write_csv
 from benchapp.framework.pages.access import may_read, needs_role, read_person
 from benchapp.framework.pages.command_lines import format_curl_command, list_first_steps
@@ -19,11 +28,10 @@ from benchapp.framework.pages.filter_forms import RunFilterForm, is_filtering, l
 from benchapp.framework.pages.number_columns import Scale, choose_scale, format_scaled
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.pages.pagination import read_position, turn_page
-from benchapp.framework.pages.reason_texts import describe_missing
 from benchapp.framework.pages.selection import KINDS
 from benchapp.framework.pages.time_range import describe_bounds
-from benchapp.framework.pages.value_texts import format_count, format_percent
 from benchapp.framework.queue import wake_up
+from benchapp.intake.normalize.missing_reasons import describe_missing
 from benchapp.intake.posts.envelope import BadEnvelope, read_envelope
 from benchapp.intake.posts.submissions import unpack
 from benchapp.intake.read.submissions import RawBody, read_raw_body

@@ -11,7 +11,14 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from benchapp.catalog.metrics import CATALOG, Metric
+from benchapp.catalog.metrics import (
+    CATALOG,
+    Metric,
+    format_count,
+    format_integer,
+    format_percent,
+    format_with_unit,
+)
 from benchapp.charts.read.scaling_cells import FAILED
 from benchapp.charts.read.series_grid import (
     GridGroup,
@@ -32,14 +39,7 @@ from benchapp.framework.pages.selection import KINDS
 from benchapp.framework.pages.series_marks import ShownMark, show_mark
 from benchapp.framework.pages.sparkline import LevelSparkline, make_level_sparkline
 from benchapp.framework.pages.time_range import AskedRange, read_time_range
-from benchapp.framework.pages.value_texts import (
-    format_age,
-    format_count,
-    format_integer,
-    format_percent,
-    format_with_unit,
-)
-from benchapp.framework.times import format_day
+from benchapp.framework.times import format_age, format_day
 from benchapp.series.read.dimension_values import has_series
 from benchapp.series.read.levels import LevelRow
 from benchapp.series.read.selected_levels import LevelRange

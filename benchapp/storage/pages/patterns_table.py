@@ -8,16 +8,16 @@ from urllib.parse import urlencode
 from django.urls import reverse
 
 from benchapp.catalog.grammar import Filter, write_filter
-from benchapp.catalog.metrics import SMALLEST_CHANGES
-from benchapp.framework.pages.series_marks import ShownMark, show_mark, show_scope_mark
-from benchapp.framework.pages.sparkline import Box, make_step_line, make_y_scale
-from benchapp.framework.pages.time_range import AskedRange
-from benchapp.framework.pages.value_texts import (
+from benchapp.catalog.metrics import (
+    SMALLEST_CHANGES,
     format_change_size,
     format_count,
     format_signed_percent,
     format_with_unit,
 )
+from benchapp.framework.pages.series_marks import ShownMark, show_mark, show_scope_mark
+from benchapp.framework.pages.sparkline import Box, make_step_line, make_y_scale
+from benchapp.framework.pages.time_range import AskedRange
 from benchapp.framework.read.days import DayRange
 from benchapp.framework.times import format_day
 from benchapp.series.read.titles import describe_value

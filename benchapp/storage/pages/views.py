@@ -19,6 +19,7 @@ from benchapp.accounts.pages.one_time_secret import keep_for_next_page, take_fro
 from benchapp.accounts.read.tokens import read_tokens
 from benchapp.accounts.write.tokens import issue_enrollment_token
 from benchapp.catalog.grammar import Filter, write_filter
+from benchapp.catalog.metrics import format_count
 from benchapp.charts.texts.levels import describe_level_range
 from benchapp.framework.pages.access import may_read, needs_role, read_person
 from benchapp.framework.pages.command_lines import list_agent_commands, list_update_commands
@@ -32,7 +33,6 @@ from benchapp.framework.pages.time_range import (
     make_time_range,
     read_time_range,
 )
-from benchapp.framework.pages.value_texts import format_count
 from benchapp.framework.queue import wake_up
 from benchapp.framework.times import format_day
 from benchapp.incidents.pages.maintenance import list_maintenance

@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from benchapp.framework.pages.sparkline import make_sparkline, make_step_line
-from benchapp.framework.pages.value_texts import format_age
+from benchapp.framework.times import format_age
 from benchapp.judge import judge_series
 from benchapp.models import Incident, Run, Series
 from tests.detection.write.judging import make_level

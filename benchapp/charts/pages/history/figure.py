@@ -9,7 +9,7 @@ from django.http import QueryDict
 from msgspec import to_builtins
 
 from benchapp.catalog.grammar import BadFilter, parse_filter
-from benchapp.catalog.metrics import Metric, ReferenceLimit, ReferenceLine
+from benchapp.catalog.metrics import Metric, ReferenceLimit, ReferenceLine, format_count
 from benchapp.charts.pages.history.request import HistoryRequest, read_history_request, write_query
 from benchapp.charts.pages.history.table import HistoryTable, make_history_table
 from benchapp.charts.read.history import (
@@ -24,7 +24,6 @@ from benchapp.charts.texts.history import format_history_title
 from benchapp.framework.pages.command_lines import format_curl_command, link_chart_image
 from benchapp.framework.pages.errors import require_valid
 from benchapp.framework.pages.filter_bar import describe_filter
-from benchapp.framework.pages.value_texts import format_count
 from benchapp.framework.times import to_iso
 from benchapp.series.read.shapes import HARMLESS_CODES
 

@@ -3,14 +3,15 @@
 from collections.abc import Iterator
 from typing import Final
 
-from benchapp.catalog.metrics import CATALOG, Metric
-from benchapp.charts.read.history import SeriesHistory
-from benchapp.framework.pages.value_texts import (
+from benchapp.catalog.metrics import (
+    CATALOG,
+    Metric,
     format_count,
     format_percent,
     format_signed_percent,
     format_with_unit,
 )
+from benchapp.charts.read.history import SeriesHistory
 from benchapp.framework.times import format_moment
 from benchapp.incidents.read.series_status import DetectionStatusRow, select_detected
 

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from math import log2
 from typing import Any, Final
 
-from benchapp.catalog.metrics import format_value
+from benchapp.catalog.metrics import format_percent, format_value
 from benchapp.charts.read.scaling_findings import CurveModel, list_replaced_in
 from benchapp.charts.read.scaling_shapes import ScalingChart
 from benchapp.charts.rules.findings import CurvePlace
 from benchapp.charts.rules.scaling_models import Interval, ModelName, ScalingModel
 from benchapp.charts.texts.scaling import Sentence, SentenceWriter
-from benchapp.framework.pages.value_texts import format_percent
 
 MODEL_LABELS: Final[dict[ModelName, str]] = {
     "linear": "Linear",
