@@ -16,17 +16,23 @@ import django
 
 django.setup(set_prefix=False)
 
-from django.conf import settings  # noqa: E402
-from django.db import connection  # noqa: E402
-from django.http import HttpResponse  # noqa: E402
-from django.urls import Resolver404, resolve, reverse  # noqa: E402
+from django.conf import settings
+from django.db import connection
+from django.http import HttpResponse
+from django.urls import Resolver404, resolve, reverse
 
-from benchapp.framework.api.authentication import require_bearer  # noqa: E402
-from benchapp.framework.api.database_errors import call_with_retry  # noqa: E402
-from benchapp.framework.api.permissions import require_editor  # noqa: E402
-from benchapp.framework.api.problems import Problem, answer_problem, find_problem  # noqa: E402
-from benchapp.framework.pages.static_files import answer_static_file  # noqa: E402
-from benchapp.intake.api.body import (  # noqa: E402
+from benchapp.framework.api.permissions import (
+    require_bearer,
+    require_editor,
+)
+from benchapp.framework.api.problems import (
+    Problem,
+    answer_problem,
+    call_with_retry,
+    find_problem,
+)
+from benchapp.framework.pages.static_files import answer_static_file
+from benchapp.intake.api.body import (
     BODIES,
     SMALL_BODY_BYTES,
     HeldBody,
@@ -41,11 +47,11 @@ from benchapp.intake.api.body import (  # noqa: E402
     read_wire,
     replace_length,
 )
-from benchapp.intake.api.hints import PATHS  # noqa: E402
-from benchapp.intake.api.posts import authenticate_sender  # noqa: E402
-from benchapp.operation.checks import log_warnings  # noqa: E402
-from benchapp.operation.handler import ThreadHandler  # noqa: E402
-from benchapp.storage.agent_archive import read_agent_version  # noqa: E402
+from benchapp.intake.api.hints import PATHS
+from benchapp.intake.api.posts import authenticate_sender
+from benchapp.operation.checks import log_warnings
+from benchapp.operation.handler import ThreadHandler
+from benchapp.storage.agent_archive import read_agent_version
 
 _django = ThreadHandler()
 # Here, as granian's asginl knows no lifespan.

@@ -70,12 +70,12 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "benchapp.framework.pages.security.name_reader_and_writer",
-    "benchapp.framework.api.request_limits.PageLimit",
-    "benchapp.framework.pages.preferences.apply_preferences",
-    "benchapp.framework.pages.compression.PageCompression",
+    "benchapp.framework.api.view.PageLimit",
+    "benchapp.framework.pages.page_context.apply_preferences",
+    "benchapp.framework.pages.security.PageCompression",
     "benchapp.framework.api.parameters.check_query",
-    "benchapp.framework.pages.unknown_parameters.note_parameters",
-    "benchapp.framework.api.database_errors.answer_unavailable_database",
+    "benchapp.framework.pages.page_context.note_parameters",
+    "benchapp.framework.api.problems.answer_unavailable_database",
 ]
 # Origins whose scripts may read the API with a token; cookies are never accepted from them (docs/api.md).
 CORS_ORIGINS = read_origins("BENCHAPP_CORS_ORIGINS")
@@ -213,7 +213,7 @@ _IS_COLLECTED = (STATIC_ROOT / "staticfiles.json").exists()
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {
-        "BACKEND": "benchapp.framework.pages.static_storage.StaticStorage"
+        "BACKEND": "benchapp.framework.pages.static_files.StaticStorage"
         if _IS_COLLECTED or "collectstatic" in sys.argv
         else "django.contrib.staticfiles.storage.StaticFilesStorage"
     },
@@ -225,11 +225,11 @@ WHITENOISE_KEEP_ONLY_HASHED_FILES = True
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
-        "benchapp.framework.api.authentication.TokenAuthentication",
+        "benchapp.framework.api.permissions.TokenAuthentication",
         "rest_framework.authentication.SessionAuthentication",
     ],
     "DEFAULT_PERMISSION_CLASSES": ["benchapp.framework.api.permissions.MayRead"],
-    "DEFAULT_RENDERER_CLASSES": ["benchapp.framework.api.json.JsonRenderer"],
+    "DEFAULT_RENDERER_CLASSES": ["benchapp.framework.api.answers.JsonRenderer"],
     "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
     "EXCEPTION_HANDLER": "benchapp.framework.api.problems.answer_exception",

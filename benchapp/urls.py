@@ -7,9 +7,8 @@ from django.core.exceptions import DisallowedHost
 from django.http import HttpRequest, HttpResponse
 from django.urls import include, path
 
-from benchapp.framework.api.database_errors import answer_database_away
-from benchapp.framework.api.problems import Problem, answer_not_found, answer_problem
-from benchapp.framework.pages import errors
+from benchapp.framework.api.problems import Problem, answer_database_away, answer_not_found, answer_problem
+from benchapp.framework.pages import access
 from benchapp.overview.api import health
 from benchapp.reports.api import study_snapshots
 from benchapp.reports.pages.snapshots import freeze_panels
@@ -28,14 +27,14 @@ urlpatterns = [
 ]
 
 handler400 = "benchapp.urls.answer_bad_request"
-handler403 = "benchapp.framework.pages.errors.forbidden"
+handler403 = "benchapp.framework.pages.access.forbidden"
 handler404 = "benchapp.urls.answer_unknown"
 handler500 = "benchapp.urls.answer_fault"
 
 
 def answer_unknown(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Answer a request for what does not exist: as a problem under /api/, as a page elsewhere."""
-    answer = answer_not_found if request.path.startswith("/api/") else errors.not_found
+    answer = answer_not_found if request.path.startswith("/api/") else access.not_found
     return answer(request, exception)
 
 
@@ -43,7 +42,7 @@ def answer_fault(request: HttpRequest) -> HttpResponse:
     """Answer an exception: 503 if it is that of a database, also of middleware and of the pages of errors."""
     exception = sys.exception()
     unavailable = answer_database_away(request, exception) if isinstance(exception, Exception) else None
-    return unavailable or errors.fault(request)
+    return unavailable or access.fault(request)
 
 
 def answer_bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -56,4 +55,4 @@ def answer_bad_request(request: HttpRequest, exception: Exception) -> HttpRespon
         detail = f"the Host header {name!r} is not a name of this server: BENCHAPP_ALLOWED_HOSTS lists them"
     if request.path.startswith("/api/"):
         return answer_problem(Problem(400, "request-invalid", "Bad request", detail))
-    return errors.bad_request(request, exception)
+    return access.bad_request(request, exception)

@@ -25,7 +25,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from benchapp.framework.api.problem_codes import PROBLEMS
-from benchapp.framework.pages.reason_texts import REJECTED
+from benchapp.framework.pages.number_columns import REJECTED
 from tests.clusters import make_place
 from tests.envelopes import pack_envelope
 from tests.servers import Servers, wait_for

@@ -15,7 +15,7 @@ from benchapp import tasks
 from benchapp.catalog.metrics import CATALOG
 from benchapp.celery import app
 from benchapp.framework.api.problem_codes import PROBLEMS
-from benchapp.framework.pages.reason_texts import ALSO_ANSWERED, REJECTED
+from benchapp.framework.pages.number_columns import ALSO_ANSWERED, REJECTED
 from benchapp.intake.normalize.missing_reasons import MISSING
 from benchapp.overview.pages.docs.library import read_page
 from benchapp.overview.pages.docs.markdown_pages import make_anchor, parse_markdown, read_plain_text

@@ -4,11 +4,14 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from math import isinf
 from pathlib import Path
 from typing import Final
 
+from django.apps import apps
 from django.conf import settings
+from django.db import connection
 from django.db.models import Min
 from django.utils import timezone
 
@@ -132,3 +135,31 @@ def _describe_silence(silence_s: float) -> str:
     if isinf(silence_s):
         return "none has since the installation"
     return f"the last time {format_age(timezone.now() - timedelta(seconds=silence_s))} ago"
+
+
+class ColumnsMissing(Exception):
+    """Columns of models that the database does not have, as `table.column`."""
+
+
+@cache
+def check_columns() -> None:
+    """Raise ColumnsMissing unless every column of every model exists; not checked again after success.
+
+    A migration that was edited after a database had applied it leaves that database without what was added.
+    """
+    expected = {
+        (model._meta.db_table, field.column)
+        for model in apps.get_models(include_auto_created=True)
+        if model._meta.managed and not model._meta.proxy
+        for field in model._meta.local_concrete_fields
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT c.relname, a.attname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid"
+            " WHERE a.attnum > 0 AND NOT a.attisdropped AND pg_table_is_visible(c.oid)"
+            " AND c.relname = ANY(%s)",
+            [sorted({table for table, _ in expected})],
+        )
+        missing = expected - set(cursor.fetchall())
+    if missing:
+        raise ColumnsMissing(", ".join(sorted(f"{table}.{column}" for table, column in missing)))

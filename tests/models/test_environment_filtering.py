@@ -6,7 +6,7 @@ import pytest
 
 from benchapp.catalog.dimensions import DIMENSIONS
 from benchapp.catalog.grammar import BadFilter, parse_filter
-from benchapp.framework.write.bad_value import BadValue
+from benchapp.framework.write.conflicts import BadValue
 from benchapp.incidents.write.planned_events import EVENTS
 from benchapp.models import Change, Host, PlannedEvent, Run, Series
 from benchapp.models.filtering import match_changes, match_runs, match_series

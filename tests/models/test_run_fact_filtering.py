@@ -14,7 +14,7 @@ from benchapp.charts.read.matrix import read_matrix
 from benchapp.charts.read.scaling import read_scaling
 from benchapp.charts.read.scaling_shapes import BadChart, ScalingRequest
 from benchapp.charts.read.series_grid import read_series_grid
-from benchapp.framework.write.bad_value import BadValue
+from benchapp.framework.write.conflicts import BadValue
 from benchapp.incidents.write.planned_events import EVENTS
 from benchapp.models import Change, Host, PlannedEvent, Run, Series
 from benchapp.models.filtering import match_changes, match_measurements, match_runs, match_series

@@ -22,6 +22,7 @@ from benchapp.accounts.read.links import LinkRow, belongs_to, page_links
 from benchapp.accounts.write.links import LinkRefused, check_link, make_link, revoke_link
 from benchapp.charts.images.frame import FORMATS
 from benchapp.framework.api.answers import (
+    PREFIX,
     AnswerPage,
     ApiAnswer,
     ChosenColumns,
@@ -51,7 +52,6 @@ from benchapp.framework.api.permissions import (
     read_api_token,
 )
 from benchapp.framework.api.problems import Problem, bad_value, not_found
-from benchapp.framework.api.shapes import PREFIX
 from benchapp.framework.api.view import ApiView, read_body
 from benchapp.models import Scope, SignedLink
 

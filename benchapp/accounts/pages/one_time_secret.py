@@ -5,7 +5,7 @@ from typing import Final
 
 from django.http import HttpRequest
 
-from benchapp.framework.pages.compression import mark_secret
+from benchapp.framework.pages.security import mark_secret
 
 # In the session, not in a message: messages are stored in a cookie. Removed by the next page.
 _KEY: Final = "one_time_secret"

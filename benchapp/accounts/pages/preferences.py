@@ -18,7 +18,7 @@ from benchapp.accounts.write.preferences import (
 )
 from benchapp.catalog.grammar import LENGTH_MAXIMUM, BadFilter
 from benchapp.framework.pages.access import needs_role, read_person
-from benchapp.framework.pages.preferences import name_server_zone
+from benchapp.framework.pages.page_context import name_server_zone
 from benchapp.framework.times import list_zone_names
 from benchapp.models import BROWSER_ZONE, RateUnits, Role, Theme, User
 

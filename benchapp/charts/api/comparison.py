@@ -25,7 +25,7 @@ from benchapp.charts.read.comparison import (
 from benchapp.charts.read.comparison_labels import EnvironmentDifference
 from benchapp.charts.read.comparison_scopes import summarize_scopes
 from benchapp.charts.texts.comparison import describe_side
-from benchapp.framework.api.answers import AnswerPage, ApiAnswer, build, list_columns
+from benchapp.framework.api.answers import AnswerPage, ApiAnswer, MetricName, build, list_columns
 from benchapp.framework.api.openapi import in_formats
 from benchapp.framework.api.parameters import (
     FilterParameters,
@@ -39,7 +39,6 @@ from benchapp.framework.api.parameters import (
 from benchapp.framework.api.permissions import MayRead
 from benchapp.framework.api.problems import bad_parameter
 from benchapp.framework.api.responses import answer_rows
-from benchapp.framework.api.shapes import MetricName
 from benchapp.framework.api.view import ApiView
 from benchapp.incidents.read.series_status import MarkState
 from benchapp.models import METRIC_FIELDS

@@ -34,7 +34,16 @@ from benchapp.charts.read.history_rows import (
     make_document,
     spread_columns,
 )
-from benchapp.framework.api.answers import AnswerPage, ApiAnswer, Time, with_columns
+from benchapp.framework.api.answers import (
+    ERROR_MEANING,
+    AnswerPage,
+    ApiAnswer,
+    MetricAnswer,
+    MetricName,
+    Time,
+    with_columns,
+)
+from benchapp.framework.api.lists import answer_stream
 from benchapp.framework.api.openapi import in_formats
 from benchapp.framework.api.parameters import (
     ChoiceParameter,
@@ -48,15 +57,15 @@ from benchapp.framework.api.parameters import (
 from benchapp.framework.api.permissions import MayRead, find_person, read_api_token
 from benchapp.framework.api.problems import Problem
 from benchapp.framework.api.responses import (
+    RowColumn,
     answer_json,
     answer_not_modified,
     is_known,
+    list_kinds,
     make_etag,
     name_file,
+    row_format,
 )
-from benchapp.framework.api.row_formats import RowColumn, list_kinds, row_format
-from benchapp.framework.api.shapes import ERROR_MEANING, MetricAnswer, MetricName
-from benchapp.framework.api.streaming import answer_stream
 from benchapp.framework.api.view import ApiView
 from benchapp.incidents.read.changes import read_marks_version
 from benchapp.incidents.read.maintenance import MARKS_MAXIMUM, read_planned_version

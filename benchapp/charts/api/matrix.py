@@ -24,12 +24,14 @@ from benchapp.charts.read.scaling_defaults import write_fixed, write_settings
 from benchapp.charts.read.scaling_shapes import BadChart
 from benchapp.charts.texts.levels import describe_level_range
 from benchapp.framework.api.answers import ApiAnswer, Time, build, list_columns, with_columns
-from benchapp.framework.api.fixed import SETTINGS, FixParameters, check_fix
 from benchapp.framework.api.openapi import in_formats
 from benchapp.framework.api.parameters import (
+    SETTINGS,
     FilterParameters,
+    FixParameters,
     FormatParameters,
     SpanParameters,
+    check_fix,
     read_parameters,
     text_parameter,
 )

@@ -32,13 +32,23 @@ from benchapp.charts.read.scaling_shapes import (
 from benchapp.charts.read.series_columns import SERIES_MAXIMUM
 from benchapp.charts.rules.scaling_models import Criterion, Interval, ModelName, Prediction, RefusalCode
 from benchapp.charts.texts.levels import describe_level_range
-from benchapp.framework.api.answers import AnswerPage, ApiAnswer, Time, build, list_columns, with_columns
-from benchapp.framework.api.fixed import SETTINGS, FixParameters, check_fix
+from benchapp.framework.api.answers import (
+    AnswerPage,
+    ApiAnswer,
+    MetricAnswer,
+    Time,
+    build,
+    list_columns,
+    with_columns,
+)
 from benchapp.framework.api.openapi import in_formats
 from benchapp.framework.api.parameters import (
+    SETTINGS,
     FilterParameters,
+    FixParameters,
     FormatParameters,
     SpanParameters,
+    check_fix,
     make_option_field,
     read_option,
     read_parameters,
@@ -46,7 +56,6 @@ from benchapp.framework.api.parameters import (
 from benchapp.framework.api.permissions import MayRead
 from benchapp.framework.api.problems import bad_parameter
 from benchapp.framework.api.responses import answer_lines, answer_rows
-from benchapp.framework.api.shapes import MetricAnswer
 from benchapp.framework.api.view import ApiView
 from benchapp.framework.csv_export import CsvContext
 from benchapp.framework.read.days import end_of_day

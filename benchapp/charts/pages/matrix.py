@@ -31,9 +31,8 @@ from benchapp.charts.texts.matrix import (
     format_metric_value,
     list_omitted,
 )
-from benchapp.framework.pages.access import may_read
+from benchapp.framework.pages.access import BadParameters, may_read, require_valid
 from benchapp.framework.pages.command_lines import format_curl_command, link_chart_image, list_first_steps
-from benchapp.framework.pages.errors import BadParameters, require_valid
 from benchapp.framework.pages.filter_bar import (
     FilterBar,
     describe_filter,
@@ -43,8 +42,7 @@ from benchapp.framework.pages.filter_bar import (
     settle_filter,
 )
 from benchapp.framework.pages.page_context import make_base_url
-from benchapp.framework.pages.series_marks import ShownMark, show_mark
-from benchapp.framework.pages.sparkline import make_sparkline
+from benchapp.framework.pages.series_marks import ShownMark, make_sparkline, show_mark
 from benchapp.framework.pages.time_range import AskedRange, read_time_range
 from benchapp.framework.times import format_age
 from benchapp.layouts.pages.next_runs import show_next_runs

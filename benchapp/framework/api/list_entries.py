@@ -29,7 +29,7 @@ from benchapp.framework.api.responses import answer_json
 from benchapp.framework.api.view import ApiView, read_body
 from benchapp.framework.queue import wake_up
 from benchapp.framework.read.pagination import Page
-from benchapp.framework.write.bad_value import BadValue
+from benchapp.framework.write.conflicts import BadValue
 from benchapp.framework.write.list_entries import Entry, EntryList, NotInThisState, UnknownEntry
 from benchapp.models import name_person
 from benchapp.models.list_entry import ListEntry, find_column_type

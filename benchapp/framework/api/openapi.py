@@ -19,8 +19,7 @@ from drf_spectacular.utils import OpenApiResponse
 from msgspec.json import schema_components
 
 from benchapp.catalog.metrics import Unit
-from benchapp.framework.api.answers import ApiAnswer, ChosenColumns
-from benchapp.framework.api.json import dump_json
+from benchapp.framework.api.answers import ApiAnswer, ChosenColumns, dump_json
 from benchapp.framework.api.parameters import TERM_EXAMPLES
 from benchapp.models import METRIC_FIELDS, DirectionName
 
@@ -48,7 +47,7 @@ def make_schema() -> SchemaDocument:
 class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]
     """Bearer tokens in the document."""
 
-    target_class = "benchapp.framework.api.authentication.TokenAuthentication"
+    target_class = "benchapp.framework.api.permissions.TokenAuthentication"
     name = "token"
 
     def get_security_definition(self, auto_schema: AutoSchema) -> Json:

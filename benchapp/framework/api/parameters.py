@@ -12,6 +12,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.utils import timezone
 from drf_spectacular.utils import extend_schema_field
+from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.fields import SkipField, empty
 from rest_framework.request import Request
@@ -442,3 +443,26 @@ def _read_once(
             )
         given[name] = values[0]
     return given
+
+
+SETTINGS: Final = Meta(
+    description="its values of the fixed dimensions, and of those in which combinations differ, as a filter"
+)
+
+
+class FixParameters(Parameters):
+    """Whether dimensions may be fixed."""
+
+    fix = ChoiceParameter(
+        choices=("auto", "none"),
+        required=False,
+        default="auto",
+        help_text="none: no dimension is fixed; if one would be, the answer is 400 and names it",
+    )
+
+
+def check_fix(fix: str, dimensions: Sequence[str]) -> None:
+    """Raise Problem 400 for fix=none where dimensions are fixed."""
+    if fix == "none" and dimensions:
+        names = ", ".join(dimensions)
+        raise bad_parameter("fix", f"combinations have several values of {names}; filter each by one value")

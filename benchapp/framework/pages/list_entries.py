@@ -12,7 +12,7 @@ from benchapp.framework.pages.access import read_person
 from benchapp.framework.pages.command_lines import format_curl_command
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.queue import wake_up
-from benchapp.framework.write.bad_value import BadValue
+from benchapp.framework.write.conflicts import BadValue
 from benchapp.framework.write.list_entries import Entry, NotInThisState, UnknownEntry
 
 _WORD: Final = {"autocomplete": "off", "autocapitalize": "off", "spellcheck": "false"}

@@ -1,4 +1,4 @@
-"""Retry of transactions that PostgreSQL rolled back because of a deadlock or a serialization failure.
+"""What a write refuses: conflicts with concurrent changes, and invalid values.
 
 To avoid deadlocks, rows are locked in this order: submissions, runs, series, the lock of incidents (`lock_incidents`),
 changes, incidents, subscriptions, notices, hosts, run requests; rows of one table by id. The retry covers conflicts
@@ -70,3 +70,16 @@ def lock_incidents() -> None:
     """Take the lock of grouping and triage until the transaction ends."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_INCIDENTS_LOCK])
+
+
+class BadValue(Exception):
+    """An invalid value; the message gives the reason. field: name or path, as `panels/0/query`; "" for the whole."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field = field
+
+    @property
+    def pointer(self) -> str:
+        """Return the JSON pointer of the value, "" for the whole."""
+        return f"/{self.field}" if self.field else ""

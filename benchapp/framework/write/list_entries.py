@@ -10,8 +10,7 @@ from django.utils import timezone
 
 from benchapp.catalog.grammar import BadFilter, canonicalize_filter, parse_filter
 from benchapp.framework.write.audit import record_write, snapshot
-from benchapp.framework.write.bad_value import BadValue
-from benchapp.framework.write.conflicts import retry_conflicts
+from benchapp.framework.write.conflicts import BadValue, retry_conflicts
 from benchapp.models import AuditKind, User
 from benchapp.models.list_entry import ListEntry
 

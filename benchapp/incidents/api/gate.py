@@ -10,7 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from benchapp.catalog.metrics import CATALOG, Unit, format_value
-from benchapp.framework.api.answers import ApiAnswer, Time, list_columns
+from benchapp.framework.api.answers import PREFIX, ApiAnswer, MetricName, Time, list_columns, run_links
 from benchapp.framework.api.openapi import in_formats
 from benchapp.framework.api.parameters import (
     FormatParameters,
@@ -22,7 +22,6 @@ from benchapp.framework.api.parameters import (
 from benchapp.framework.api.permissions import MayRead, find_ingest_host
 from benchapp.framework.api.problems import not_found
 from benchapp.framework.api.responses import answer_json, answer_lines, link_next
-from benchapp.framework.api.shapes import PREFIX, MetricName, run_links
 from benchapp.framework.api.view import ApiView
 from benchapp.incidents.read.gate import (
     ERROR_RATE,

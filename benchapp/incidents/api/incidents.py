@@ -16,6 +16,7 @@ from rest_framework.response import Response
 from benchapp.catalog.grammar import write_filter
 from benchapp.catalog.metrics import CATALOG
 from benchapp.framework.api.answers import (
+    PREFIX,
     AnswerPage,
     ApiAnswer,
     ChosenColumns,
@@ -39,7 +40,6 @@ from benchapp.framework.api.parameters import (
 from benchapp.framework.api.permissions import MayEdit, MayRead, MayReadOrEdit, find_person
 from benchapp.framework.api.problems import ErrorProblems, bad_value, map_errors, not_found, state_differs
 from benchapp.framework.api.responses import Row, answer_json
-from benchapp.framework.api.shapes import PREFIX
 from benchapp.framework.api.view import ApiView, read_body
 from benchapp.framework.queue import wake_notify, wake_up
 from benchapp.incidents.actions import triage

@@ -8,7 +8,7 @@ from typing import Final
 from django.conf import settings
 
 from benchapp.framework.api.answers import ApiAnswer, ReceiptAnswer
-from benchapp.framework.api.authentication import authenticate_bearer
+from benchapp.framework.api.permissions import authenticate_bearer
 from benchapp.framework.api.problems import CONTENT_TYPE as PROBLEM_TYPE
 from benchapp.framework.api.problems import Problem
 from benchapp.intake.api.batch import (

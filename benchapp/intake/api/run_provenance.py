@@ -11,7 +11,7 @@ from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from benchapp.framework.api.answers import ApiAnswer, Time, build, with_columns
+from benchapp.framework.api.answers import ApiAnswer, Time, build, submission_url, with_columns
 from benchapp.framework.api.parameters import LIMIT_DEFAULT, PositionParameters, read_parameters
 from benchapp.framework.api.permissions import MayRead, is_signed_in, read_api_token
 from benchapp.framework.api.problems import Problem, not_found
@@ -22,7 +22,6 @@ from benchapp.framework.api.responses import (
     link_next,
     make_etag,
 )
-from benchapp.framework.api.shapes import submission_url
 from benchapp.framework.api.view import ApiView
 from benchapp.intake.api.limits import try_later
 from benchapp.intake.provenance.report import (

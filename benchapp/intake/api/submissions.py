@@ -16,6 +16,8 @@ from benchapp.framework.api.answers import (
     Time,
     build,
     list_columns,
+    run_links,
+    submission_url,
     with_columns,
 )
 from benchapp.framework.api.lists import answer_list, take_page_request
@@ -33,7 +35,6 @@ from benchapp.framework.api.parameters import (
 from benchapp.framework.api.permissions import MayRead, read_api_token
 from benchapp.framework.api.problems import not_found
 from benchapp.framework.api.responses import answer_json
-from benchapp.framework.api.shapes import run_links, submission_url
 from benchapp.framework.api.view import ApiView
 from benchapp.intake.read.submissions import UploadRow, list_uploads, read_upload
 from benchapp.models import Kind, Scope, State

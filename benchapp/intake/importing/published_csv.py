@@ -7,7 +7,7 @@ from typing import Any, Final
 import orjson
 
 from benchapp.catalog.metrics import CATALOG
-from benchapp.framework.write.csv_lines import BadCsv, list_csv_lines
+from benchapp.framework.csv_export import BadCsv, list_csv_lines
 from benchapp.intake.importing.published_csv_columns import (
     CsvColumn,
     find_column,

@@ -12,14 +12,15 @@ from rest_framework.request import Request
 from benchapp.catalog.grammar import BadFilter, write_filter
 from benchapp.charts.read.scaling_defaults import write_fixed
 from benchapp.framework.api.answers import ApiAnswer, Time, build, list_columns
-from benchapp.framework.api.fixed import FixParameters, check_fix
 from benchapp.framework.api.openapi import in_formats
 from benchapp.framework.api.parameters import (
     BlockSizeField,
     ChoiceParameter,
     FilterField,
+    FixParameters,
     FormatParameters,
     NamesField,
+    check_fix,
     read_parameters,
 )
 from benchapp.framework.api.permissions import MayRead

@@ -8,7 +8,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, Final
 
-from benchapp.framework.write.csv_lines import BadCsv, list_csv_lines
+from benchapp.framework.csv_export import BadCsv, list_csv_lines
 from benchapp.models import PRICE_AMOUNTS
 
 AMOUNT_MAXIMUM: Final = 1e9

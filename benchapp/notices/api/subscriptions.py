@@ -16,12 +16,11 @@ from rest_framework.response import Response
 from benchapp.accounts.write.throttle import LimitReached
 from benchapp.catalog.metrics import JUDGED_METRICS
 from benchapp.catalog.thresholds import COMPARISONS, TEXT_MAXIMUM, Threshold
-from benchapp.framework.api.answers import ApiAnswer, Kind, Time, build
+from benchapp.framework.api.answers import PREFIX, ApiAnswer, Kind, MetricName, Time, build
 from benchapp.framework.api.parameters import ChoiceParameter, refuse_parameters
 from benchapp.framework.api.permissions import find_person, is_signed_in, read_api_token
 from benchapp.framework.api.problems import Problem, bad_value, not_found
 from benchapp.framework.api.responses import answer_json
-from benchapp.framework.api.shapes import PREFIX, MetricName
 from benchapp.framework.api.view import ApiView, read_body
 from benchapp.framework.queue import wake_notify
 from benchapp.layouts.read.question_form import QUERY_MAXIMUM, BadQuestion, canonicalize_question

@@ -14,8 +14,7 @@ from benchapp.catalog.grammar import BadFilter, canonicalize_filter
 from benchapp.catalog.metrics import JUDGED_METRICS
 from benchapp.catalog.thresholds import BadThreshold, parse_threshold
 from benchapp.framework.write.audit import record_write, snapshot
-from benchapp.framework.write.bad_value import BadValue
-from benchapp.framework.write.conflicts import retry_conflicts
+from benchapp.framework.write.conflicts import BadValue, retry_conflicts
 from benchapp.models import (
     AuditKind,
     Channel,

@@ -5,8 +5,7 @@ from typing import Final
 
 from django.db import connection, transaction
 
-from benchapp.framework.write.bad_value import BadValue
-from benchapp.framework.write.conflicts import retry_conflicts
+from benchapp.framework.write.conflicts import BadValue, retry_conflicts
 from benchapp.models import User
 from benchapp.operation.configuration.document import BadConfiguration, ConfigurationFault, write_document
 from benchapp.operation.configuration.plan import SECTIONS, Step, StepAction, make_plan

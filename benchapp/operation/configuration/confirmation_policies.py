@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from benchapp.framework.write.bad_value import BadValue
+from benchapp.framework.write.conflicts import BadValue
 from benchapp.models import CONFIRMATION_RUNS_MAXIMUM, DAILY_SHARE_DEFAULT, ConfirmationPolicy, User
 from benchapp.operation.configuration.hosts import read_pool
 from benchapp.operation.configuration.section import ConfigurationSection, Member, StoredEntry, Values

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from benchapp.framework.write.bad_value import BadValue
+from benchapp.framework.write.conflicts import BadValue
 from benchapp.models import Host, User
 from benchapp.operation.configuration.section import ConfigurationSection, Member, StoredEntry, Values
 from benchapp.storage.actions.pools import set_pool

@@ -6,7 +6,7 @@ from typing import Final
 
 from django.utils import timezone
 
-from benchapp.framework.write.bad_value import BadValue
+from benchapp.framework.write.conflicts import BadValue
 from benchapp.incidents.write.planned_events import EVENTS
 from benchapp.models import PlannedEvent, User
 from benchapp.operation.configuration.section import (

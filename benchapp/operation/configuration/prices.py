@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from benchapp.framework.write.bad_value import BadValue
+from benchapp.framework.write.conflicts import BadValue
 from benchapp.layouts.write.price_csv import PRICE_COLUMNS, BadPrices, PriceRow, read_price, write_amount
 from benchapp.layouts.write.prices import add_prices, remove_price
 from benchapp.models import PRICE_AMOUNTS, Price, User

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from benchapp.framework.write.bad_value import BadValue
+from benchapp.framework.write.conflicts import BadValue
 from benchapp.models import Host, User, WantedSchedule
 from benchapp.models.requests.request_policy import describe_parameters
 from benchapp.models.schedules.timetable import INTERVALS, read_clock, write_clock, write_interval

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from benchapp.framework.write.bad_value import BadValue
+from benchapp.framework.write.conflicts import BadValue
 from benchapp.framework.write.list_entries import EntryList
 from benchapp.models import User
 from benchapp.models.list_entry import ListEntry, find_column_type

@@ -6,7 +6,7 @@ from typing import Final
 
 from django.http import QueryDict
 
-from benchapp.framework.write.bad_value import BadValue
+from benchapp.framework.write.conflicts import BadValue
 from benchapp.layouts.read.question_form import BadQuestion, read_question
 from benchapp.models import PanelKind, Study, User
 from benchapp.operation.configuration.section import ConfigurationSection, Member, StoredEntry, Values

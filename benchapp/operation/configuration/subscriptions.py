@@ -9,7 +9,7 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from django.utils.crypto import salted_hmac
 
-from benchapp.framework.write.bad_value import BadValue
+from benchapp.framework.write.conflicts import BadValue
 from benchapp.layouts.read.question_form import BadQuestion, canonicalize_question
 from benchapp.models import Channel, Subscription, User
 from benchapp.models.subscription import hide_secret

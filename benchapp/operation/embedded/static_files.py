@@ -16,7 +16,7 @@ _SOURCES: Final = (
     "templates",
     "uv.lock",
     "package-lock.json",
-    "benchapp/framework/pages/static_storage.py",
+    "benchapp/framework/pages/static_files.py",
 )
 _STAMP: Final = "collected-from"
 _TIMEOUT_S: Final = 120.0

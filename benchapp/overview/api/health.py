@@ -21,8 +21,13 @@ from rest_framework.request import Request
 from benchapp.framework.api.permissions import MayRead
 from benchapp.framework.api.problems import DATABASE_AWAY, RETRY_AFTER_S, is_too_slow
 from benchapp.framework.api.view import ApiView
-from benchapp.framework.read.missing_columns import ColumnsMissing, check_columns
-from benchapp.framework.readiness import DiskSpace, measure_disk, read_readiness
+from benchapp.framework.readiness import (
+    ColumnsMissing,
+    DiskSpace,
+    check_columns,
+    measure_disk,
+    read_readiness,
+)
 from benchapp.reports.read.pinned_charts import list_pinned_series
 from benchapp.series.read.selected_levels import read_main_levels
 from benchapp.series.read.series import SeriesRow

@@ -9,11 +9,10 @@ from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 
 from benchapp import __version__
-from benchapp.framework.api.answers import ApiAnswer
+from benchapp.framework.api.answers import PREFIX, ApiAnswer
 from benchapp.framework.api.openapi import make_schema
 from benchapp.framework.api.parameters import refuse_parameters
 from benchapp.framework.api.responses import answer_json, answer_not_modified, is_known
-from benchapp.framework.api.shapes import PREFIX
 from benchapp.framework.api.view import ApiView
 
 

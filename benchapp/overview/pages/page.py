@@ -14,8 +14,7 @@ from benchapp.framework.pages.access import can, may_read
 from benchapp.framework.pages.command_lines import list_first_steps
 from benchapp.framework.pages.filter_bar import RANGE, explain_empty, make_filter_bar, settle_filter
 from benchapp.framework.pages.page_context import find_visitor, make_base_url
-from benchapp.framework.pages.series_marks import ShownMark, show_mark
-from benchapp.framework.pages.sparkline import make_sparkline
+from benchapp.framework.pages.series_marks import ShownMark, make_sparkline, show_mark
 from benchapp.framework.pages.time_range import DAY_PRESETS, make_time_range, read_time_range
 from benchapp.framework.readiness import read_readiness
 from benchapp.framework.times import format_age

@@ -11,7 +11,7 @@ from benchapp.charts.pages.comparison import views as comparison
 from benchapp.charts.pages.history import views as history
 from benchapp.charts.pages.scaling import views as scaling
 from benchapp.framework.pages import audit
-from benchapp.framework.pages.pages import page
+from benchapp.framework.pages.page_context import page
 from benchapp.incidents.pages import benchmark_health, incidents
 from benchapp.incidents.pages import maintenance as planned_events
 from benchapp.incidents.pages import triage as bulk_triage

@@ -13,6 +13,7 @@ from rest_framework.response import Response
 
 from benchapp.catalog.metrics import JUDGED_METRICS
 from benchapp.framework.api.answers import (
+    PREFIX,
     AnswerPage,
     ApiAnswer,
     ChosenColumns,
@@ -31,10 +32,9 @@ from benchapp.framework.api.parameters import (
 from benchapp.framework.api.permissions import MayReadOrEdit, find_person
 from benchapp.framework.api.problems import ErrorProblems, bad_value, map_errors, not_found
 from benchapp.framework.api.responses import answer_json
-from benchapp.framework.api.shapes import PREFIX
 from benchapp.framework.api.view import ApiView, read_body
 from benchapp.framework.queue import wake_dry_run
-from benchapp.framework.write.bad_value import BadValue
+from benchapp.framework.write.conflicts import BadValue
 from benchapp.models import (
     THRESHOLD_MAXIMUM,
     THRESHOLD_MINIMUM,

@@ -17,7 +17,7 @@ from benchapp.framework.pages.list_entries import change_entry, confirm_change, 
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.pages.pagination import turn_page
 from benchapp.framework.queue import wake_dry_run
-from benchapp.framework.write.bad_value import BadValue
+from benchapp.framework.write.conflicts import BadValue
 from benchapp.models import DetectionPolicy, DryRunState, Role
 from benchapp.models.policies.thresholds import list_matching_series
 from benchapp.policies.pages.forms import DetectionPolicyForm

@@ -22,7 +22,7 @@ from benchapp.detection.write.metric import judge_metric
 from benchapp.detection.write.rows import MetricKey, read_baselines, read_usual_spreads
 from benchapp.detection.write.series import MetricHistory, select_metric
 from benchapp.framework.write.audit import record_write, snapshot
-from benchapp.framework.write.bad_value import BadValue
+from benchapp.framework.write.conflicts import BadValue
 from benchapp.models import AuditKind, DetectionDryRun, DetectionPolicy, DryRunState, Series, User
 from benchapp.models.policies.thresholds import list_matching_series, read_thresholds
 from benchapp.policies.write.policies import check_threshold

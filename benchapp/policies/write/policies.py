@@ -4,7 +4,7 @@ from typing import Final
 
 from benchapp.catalog.metrics import JUDGED_METRICS
 from benchapp.detection.write.pooled import repeat_pooled_evaluations
-from benchapp.framework.write.bad_value import BadValue
+from benchapp.framework.write.conflicts import BadValue
 from benchapp.framework.write.list_entries import EntryList, read_entry_reason, read_series_filter
 from benchapp.models import THRESHOLD_MAXIMUM, THRESHOLD_MINIMUM, AuditKind, DetectionPolicy, Series
 from benchapp.models.policies.thresholds import list_matching_series

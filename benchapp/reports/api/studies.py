@@ -13,6 +13,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from benchapp.framework.api.answers import (
+    PREFIX,
     AnswerPage,
     ApiAnswer,
     ChosenColumns,
@@ -33,7 +34,6 @@ from benchapp.framework.api.parameters import (
 from benchapp.framework.api.permissions import MayReadOrEdit, find_person, read_api_token
 from benchapp.framework.api.problems import ErrorProblems, Problem, bad_value, map_errors, not_found
 from benchapp.framework.api.responses import answer_json
-from benchapp.framework.api.shapes import PREFIX
 from benchapp.framework.api.view import ApiView, read_body
 from benchapp.layouts.read.question_form import BadQuestion, check_question
 from benchapp.models import PanelKind, Role

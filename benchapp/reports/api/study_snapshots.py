@@ -11,12 +11,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from benchapp.charts.images.frame import CONTENT_TYPES, THEMES, TooManyDrawings
-from benchapp.framework.api.answers import ApiAnswer, Time, build
+from benchapp.framework.api.answers import PREFIX, ApiAnswer, Time, build
 from benchapp.framework.api.parameters import ChoiceParameter, Parameters, read_parameters, refuse_parameters
 from benchapp.framework.api.permissions import MayRead, MayReadOrEdit, find_person
 from benchapp.framework.api.problems import Problem, not_found
 from benchapp.framework.api.responses import answer_image, answer_json
-from benchapp.framework.api.shapes import PREFIX
 from benchapp.framework.api.view import ApiView
 from benchapp.models import PanelKind
 from benchapp.reports.api.studies import check_mine, find_study

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from benchapp.charts.images.frame import CONTENT_TYPES, THEMES, ImageOptions, TooManyDrawings
 from benchapp.framework.pages.access import can, needs_role, read_person
-from benchapp.framework.pages.preferences import without_preferences
+from benchapp.framework.pages.page_context import without_preferences
 from benchapp.framework.read.result_cache import STUDY_S, make_key
 from benchapp.layouts.read.question_form import BadQuestion, check_question
 from benchapp.models import PanelKind, Role

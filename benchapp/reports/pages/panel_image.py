@@ -17,7 +17,7 @@ from benchapp.charts.pages.matrix import read_asked_matrix
 from benchapp.charts.pages.scaling.request import read_request
 from benchapp.charts.read.scaling import read_scaling
 from benchapp.charts.read.scaling_shapes import BadChart
-from benchapp.framework.pages.errors import BadParameters, require_valid
+from benchapp.framework.pages.access import BadParameters, require_valid
 from benchapp.layouts.image import draw_layouts
 from benchapp.layouts.read.prices import UnknownRegion
 from benchapp.layouts.read.question_form import BadQuestion, read_question

@@ -14,7 +14,7 @@ from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
 from benchapp.charts.images.frame import CONTENT_TYPES, HEIGHT_DEFAULT, ImageOptions, TooManyDrawings
-from benchapp.framework.pages.errors import not_found
+from benchapp.framework.pages.access import not_found
 from benchapp.framework.pages.markdown import render_markdown
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.read.result_cache import STUDY_S, make_key

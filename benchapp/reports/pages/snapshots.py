@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 from benchapp.charts.images.frame import THEMES, WIDTH_DEFAULT, ImageOptions, Theme, TooManyPixels
 from benchapp.framework.pages.markdown import render_markdown
-from benchapp.framework.pages.preferences import without_preferences
+from benchapp.framework.pages.page_context import without_preferences
 from benchapp.models import PanelKind
 from benchapp.reports.pages.panel_image import draw_panel
 from benchapp.reports.pages.panels import ShownStudyPanel, find_page, make_panel, name_panel

@@ -9,7 +9,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from benchapp.framework.write.audit import record_write, snapshot
-from benchapp.framework.write.bad_value import BadValue
+from benchapp.framework.write.conflicts import BadValue
 from benchapp.models import AuditKind, PanelKind, Study, StudySnapshot, StudySnapshotImage, User
 
 TITLE_LENGTH: Final = 200

@@ -14,6 +14,7 @@ from rest_framework.request import Request
 
 from benchapp.catalog.grammar import write_filter
 from benchapp.framework.api.answers import (
+    PREFIX,
     AnswerPage,
     ApiAnswer,
     ChosenColumns,
@@ -35,7 +36,6 @@ from benchapp.framework.api.parameters import (
 from benchapp.framework.api.permissions import MayIngest, MayRead, require_api_token
 from benchapp.framework.api.problems import no_host
 from benchapp.framework.api.responses import answer_json
-from benchapp.framework.api.shapes import PREFIX
 from benchapp.framework.api.view import ApiView, read_body
 from benchapp.models import Host
 from benchapp.models.requests.request_policy import describe_allowed

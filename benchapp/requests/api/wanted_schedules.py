@@ -14,6 +14,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from benchapp.framework.api.answers import (
+    PREFIX,
     AnswerPage,
     ApiAnswer,
     ChosenColumns,
@@ -33,7 +34,6 @@ from benchapp.framework.api.parameters import (
 from benchapp.framework.api.permissions import MayReadOrEdit, find_person
 from benchapp.framework.api.problems import ErrorProblems, bad_value, map_errors, not_found
 from benchapp.framework.api.responses import answer_json
-from benchapp.framework.api.shapes import PREFIX
 from benchapp.framework.api.view import ApiView, read_body
 from benchapp.models.schedules.timetable import DAY_MINUTES, INTERVALS
 from benchapp.requests.api.run_requests import PARAMETERS_HELP, RunParametersField

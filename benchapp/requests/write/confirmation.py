@@ -13,7 +13,7 @@ from django.db.models import OuterRef, Subquery
 from benchapp.detection.rules.baselines import DRIFT_METHOD
 from benchapp.detection.rules.pooled_levels import POOLED_METHOD
 from benchapp.framework.write.audit import record_write
-from benchapp.framework.write.bad_value import BadValue
+from benchapp.framework.write.conflicts import BadValue
 from benchapp.models import (
     CONFIRMATION_RUNS_MAXIMUM,
     DAILY_SHARE_MAXIMUM,

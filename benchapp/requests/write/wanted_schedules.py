@@ -9,8 +9,7 @@ from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from benchapp.framework.write.audit import record_write
-from benchapp.framework.write.bad_value import BadValue
-from benchapp.framework.write.conflicts import retry_conflicts
+from benchapp.framework.write.conflicts import BadValue, retry_conflicts
 from benchapp.models import WANTED_SCHEDULES_MAXIMUM, AuditKind, Host, ScheduleAdoption, User, WantedSchedule
 from benchapp.models.requests.request_policy import (
     ParameterValue,

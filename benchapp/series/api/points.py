@@ -26,15 +26,19 @@ from benchapp.charts.read.history_rows import (
 )
 from benchapp.charts.read.latency import COLUMNS_DEFAULT, COLUMNS_MAXIMUM, read_fan, read_heat
 from benchapp.framework.api.answers import (
+    ERROR_MEANING,
     AnswerPage,
     ApiAnswer,
     ChosenColumns,
+    MetricAnswer,
+    MetricName,
     Time,
     build,
+    describe_metric,
     list_columns,
     with_columns,
 )
-from benchapp.framework.api.lists import answer_list, take_page_request
+from benchapp.framework.api.lists import answer_list, answer_stream, take_page_request
 from benchapp.framework.api.openapi import in_formats
 from benchapp.framework.api.parameters import (
     ChoiceParameter,
@@ -48,16 +52,17 @@ from benchapp.framework.api.parameters import (
 )
 from benchapp.framework.api.permissions import MayRead
 from benchapp.framework.api.responses import (
+    PARQUET_TYPE,
+    RowColumn,
     answer_json,
     answer_not_modified,
     answer_rows,
     is_known,
+    list_kinds,
     make_etag,
     name_file,
+    row_format,
 )
-from benchapp.framework.api.row_formats import PARQUET_TYPE, RowColumn, list_kinds, row_format
-from benchapp.framework.api.shapes import ERROR_MEANING, MetricAnswer, MetricName, describe_metric
-from benchapp.framework.api.streaming import answer_stream
 from benchapp.framework.api.view import ApiView
 from benchapp.models import METRIC_FIELDS, DirectionName
 from benchapp.series.api.series import make_series_context, read_version

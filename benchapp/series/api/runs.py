@@ -15,12 +15,16 @@ from rest_framework.request import Request
 from benchapp.catalog.grammar import write_filter
 from benchapp.catalog.metrics import CATALOG
 from benchapp.framework.api.answers import (
+    PREFIX,
     AnswerPage,
     ApiAnswer,
     ChosenColumns,
+    MetricName,
     Time,
     build,
     list_columns,
+    run_links,
+    submission_url,
     with_columns,
 )
 from benchapp.framework.api.lists import answer_list, take_page_request
@@ -42,7 +46,6 @@ from benchapp.framework.api.parameters import (
 from benchapp.framework.api.permissions import MayEdit, MayRead, find_ingest_host, find_person, name_token
 from benchapp.framework.api.problems import ErrorProblems, bad_value, map_errors, not_found
 from benchapp.framework.api.responses import answer_json, answer_rows, link_next
-from benchapp.framework.api.shapes import PREFIX, MetricName, run_links, submission_url
 from benchapp.framework.api.view import ApiView, read_body
 from benchapp.framework.queue import wake_up
 from benchapp.models import DirectionName, Kind, Measurement, Run, State, TraceKind, name_person

@@ -28,6 +28,7 @@ from benchapp.catalog.grammar import write_filter, write_value
 from benchapp.catalog.metrics import CATALOG
 from benchapp.charts.texts.levels import describe_level_range
 from benchapp.framework.api.answers import (
+    PREFIX,
     AnswerPage,
     ApiAnswer,
     ChosenColumns,
@@ -50,7 +51,6 @@ from benchapp.framework.api.parameters import (
 from benchapp.framework.api.permissions import MayRead
 from benchapp.framework.api.problems import Problem, not_found
 from benchapp.framework.api.responses import answer_json, answer_not_modified, is_known, make_etag
-from benchapp.framework.api.shapes import PREFIX
 from benchapp.framework.api.view import ApiView
 from benchapp.incidents.read.series_status import DetectionStatusRow, list_variability
 from benchapp.models import DirectionName

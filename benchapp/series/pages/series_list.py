@@ -36,8 +36,7 @@ from benchapp.framework.pages.filter_forms import keep_query, read_choice
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.pages.pagination import read_page_number
 from benchapp.framework.pages.selection import KINDS
-from benchapp.framework.pages.series_marks import ShownMark, show_mark
-from benchapp.framework.pages.sparkline import LevelSparkline, make_level_sparkline
+from benchapp.framework.pages.series_marks import LevelSparkline, ShownMark, make_level_sparkline, show_mark
 from benchapp.framework.pages.time_range import AskedRange, read_time_range
 from benchapp.framework.times import format_age, format_day
 from benchapp.series.read.dimension_values import has_series

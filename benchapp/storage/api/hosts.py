@@ -16,6 +16,7 @@ from rest_framework.request import Request
 
 from benchapp.catalog.grammar import write_filter
 from benchapp.framework.api.answers import (
+    PREFIX,
     AnswerPage,
     ApiAnswer,
     ChosenColumns,
@@ -47,7 +48,6 @@ from benchapp.framework.api.permissions import (
 )
 from benchapp.framework.api.problems import no_host
 from benchapp.framework.api.responses import answer_json
-from benchapp.framework.api.shapes import PREFIX
 from benchapp.framework.api.view import ApiView, read_body
 from benchapp.framework.queue import wake_up
 from benchapp.models import Host, Severity

@@ -26,6 +26,7 @@ from benchapp.accounts.write.tokens import (
     rotate_token,
 )
 from benchapp.framework.api.answers import (
+    PREFIX,
     AnswerPage,
     ApiAnswer,
     ChosenColumns,
@@ -65,7 +66,6 @@ from benchapp.framework.api.problems import (
     state_differs,
 )
 from benchapp.framework.api.responses import answer_json
-from benchapp.framework.api.shapes import PREFIX
 from benchapp.framework.api.view import ApiView, read_body
 from benchapp.models import ApiToken, Host, Scope
 from benchapp.storage.read.hosts import read_host

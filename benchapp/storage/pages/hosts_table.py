@@ -12,8 +12,7 @@ from django.urls import reverse
 from benchapp.catalog.grammar import Filter, write_filter
 from benchapp.catalog.metrics import format_count, format_integer, format_signed_percent
 from benchapp.framework.pages.filter_forms import keep_query
-from benchapp.framework.pages.series_marks import ShownMark, show_scope_mark
-from benchapp.framework.pages.sparkline import make_step_line
+from benchapp.framework.pages.series_marks import ShownMark, make_step_line, show_scope_mark
 from benchapp.framework.times import format_age
 from benchapp.incidents.pages.texts import SEVERITIES
 from benchapp.incidents.read.series_status import SEVERITY_ORDER, ScopeMark, measure_size

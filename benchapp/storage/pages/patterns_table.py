@@ -15,8 +15,14 @@ from benchapp.catalog.metrics import (
     format_signed_percent,
     format_with_unit,
 )
-from benchapp.framework.pages.series_marks import ShownMark, show_mark, show_scope_mark
-from benchapp.framework.pages.sparkline import Box, make_step_line, make_y_scale
+from benchapp.framework.pages.series_marks import (
+    Box,
+    ShownMark,
+    make_step_line,
+    make_y_scale,
+    show_mark,
+    show_scope_mark,
+)
 from benchapp.framework.pages.time_range import AskedRange
 from benchapp.framework.read.days import DayRange
 from benchapp.framework.times import format_day

@@ -8,7 +8,7 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
-from benchapp.framework.pages.sparkline import make_sparkline, make_step_line
+from benchapp.framework.pages.series_marks import make_sparkline, make_step_line
 from benchapp.framework.times import format_age
 from benchapp.judge import judge_series
 from benchapp.models import Incident, Run, Series

@@ -17,10 +17,10 @@ from benchapp.framework.api.answers import (
     ChosenColumns,
     Time,
     build,
+    dump_json,
     list_columns,
     with_columns,
 )
-from benchapp.framework.api.json import dump_json
 from benchapp.framework.api.openapi import describe_answers
 from benchapp.models import DirectionName
 

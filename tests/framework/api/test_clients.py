@@ -24,7 +24,7 @@ from django.db import transaction
 from django.test import Client
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from benchapp.framework.api.json import dump_json
+from benchapp.framework.api.answers import dump_json
 from benchapp.framework.api.openapi import make_schema
 from benchapp.intake.api import posts
 from benchapp.intake.api.body import Wire

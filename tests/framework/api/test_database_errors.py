@@ -7,8 +7,7 @@ from django.test import RequestFactory
 from psycopg.errors import DeadlockDetected, SerializationFailure
 from psycopg_pool import PoolTimeout
 
-from benchapp.framework.api.database_errors import answer_database_away
-from benchapp.framework.api.problems import find_problem
+from benchapp.framework.api.problems import answer_database_away, find_problem
 
 
 @pytest.mark.parametrize("exception", [OperationalError("refused"), PoolTimeout("no connection")])
@@ -31,7 +30,7 @@ def test_page_names_the_problem():
 @pytest.mark.parametrize("cause", [DeadlockDetected(), SerializationFailure()])
 def test_conflict_of_transactions_is_busy_and_not_away(cause, monkeypatch):
     monkeypatch.setattr(
-        "benchapp.framework.api.database_errors.refresh_connections", lambda: pytest.fail("it answers")
+        "benchapp.framework.api.problems.refresh_connections", lambda: pytest.fail("it answers")
     )
     conflict = OperationalError("deadlock detected")
     conflict.__cause__ = cause
@@ -50,7 +49,7 @@ def test_other_faults_are_left_to_django():
 
 
 def test_an_exception_passes_no_other_middleware_first():
-    assert settings.MIDDLEWARE[-1] == "benchapp.framework.api.database_errors.answer_unavailable_database"
+    assert settings.MIDDLEWARE[-1] == "benchapp.framework.api.problems.answer_unavailable_database"
 
 
 @pytest.mark.parametrize("requests_per_minute", [0, 100])

@@ -27,7 +27,7 @@ from benchapp.framework.api.problems import (
     state_differs,
 )
 from benchapp.framework.read.pagination import BadCursor
-from benchapp.framework.write.bad_value import BadValue
+from benchapp.framework.write.conflicts import BadValue
 from benchapp.overview.pages.docs.markdown_pages import render_sentence
 
 ROOT = Path(__file__).parents[3]

@@ -13,7 +13,7 @@ from django.test import Client, override_settings
 
 from benchapp.accounts.write import rate_limit
 from benchapp.accounts.write.rate_limit import WindowQuota
-from benchapp.framework.api import request_limits
+from benchapp.framework.api import view
 from benchapp.framework.api.responses import COMPLETENESS, LEFT_OUT, name_header
 from benchapp.framework.api.view import Deprecation
 from benchapp.models import Role, Scope
@@ -31,7 +31,7 @@ NOW = 60 * 29_000_000 + 12.0
 def quota(monkeypatch: pytest.MonkeyPatch) -> WindowQuota:
     """Give an empty count, and a clock that stands still."""
     fresh = WindowQuota(window_s=60, keys_maximum=10_000)
-    monkeypatch.setattr(request_limits, "_QUOTA", fresh)
+    monkeypatch.setattr(view, "_QUOTA", fresh)
     monkeypatch.setattr(rate_limit.time, "time", lambda: NOW)
     return fresh
 

@@ -8,14 +8,14 @@ from asgiref.sync import async_to_sync
 from django.test import AsyncRequestFactory, RequestFactory
 from rest_framework.request import Request
 
-from benchapp.framework.api import streaming
-from benchapp.framework.api.problems import Problem
-from benchapp.framework.api.streaming import (
+from benchapp.framework.api import lists
+from benchapp.framework.api.lists import (
     STREAMS_MAXIMUM,
     STREAMS_OF_CLIENT_MAXIMUM,
     WAITING_MAXIMUM,
     answer_stream,
 )
+from benchapp.framework.api.problems import Problem
 from benchapp.framework.write.audit import WriteSource, write_from
 from benchapp.models import name_person, shown_to
 from tests.servers import wait_for
@@ -34,9 +34,9 @@ def _responses_of_other_tests_are_gone():
 def _places_are_freed():
     """Wait until every place is free again: threads end behind the test."""
     yield
-    taken = [streaming._FREE.acquire(timeout=10) for _ in range(STREAMS_MAXIMUM)]
+    taken = [lists._FREE.acquire(timeout=10) for _ in range(STREAMS_MAXIMUM)]
     for _ in taken:
-        streaming._FREE.release()
+        lists._FREE.release()
     assert all(taken)
 
 
@@ -96,7 +96,7 @@ def test_a_client_is_sent_a_few_at_a_time_and_others_are_not_affected():
     assert open_stream(Parts(b"c")).getvalue() == b"c"
     for response in opened:
         response.close()
-    assert not streaming._CLIENTS
+    assert not lists._CLIENTS
 
 
 def test_parts_are_sent_in_order_and_closed():
@@ -176,7 +176,7 @@ def test_a_response_in_a_reference_cycle_ends_its_parts(open_it):
 
 
 def test_only_a_few_are_sent_at_a_time(monkeypatch):
-    monkeypatch.setattr(streaming, "WAIT_S", 0)
+    monkeypatch.setattr(lists, "WAIT_S", 0)
     opened = fill_places()
 
     with pytest.raises(Problem, match="long lists") as refused:
@@ -193,20 +193,18 @@ def test_a_request_that_waits_gets_the_place_of_a_stream_that_ends():
     opened = fill_places()
     with ThreadPoolExecutor(1) as asking:
         waiting = asking.submit(open_stream, Parts(b"b"))
-        wait_for(
-            lambda: streaming._WAITING._value == WAITING_MAXIMUM - 1, within_s=60, what="a request waits"
-        )
+        wait_for(lambda: lists._WAITING._value == WAITING_MAXIMUM - 1, within_s=60, what="a request waits")
         opened.pop().close()
 
         assert waiting.result(timeout=60).getvalue() == b"b"
 
-    assert streaming._WAITING._value == WAITING_MAXIMUM
+    assert lists._WAITING._value == WAITING_MAXIMUM
     for response in opened:
         response.close()
 
 
 def test_requests_beyond_those_that_may_wait_are_refused_at_once(monkeypatch):
-    monkeypatch.setattr(streaming, "WAIT_S", 600)
+    monkeypatch.setattr(lists, "WAIT_S", 600)
     opened = fill_places()
     with ThreadPoolExecutor(WAITING_MAXIMUM) as asking:
         # Read by the thread that waited: places are given in any order.
@@ -216,7 +214,7 @@ def test_requests_beyond_those_that_may_wait_are_refused_at_once(monkeypatch):
             )
             for place in range(WAITING_MAXIMUM)
         ]
-        wait_for(lambda: streaming._WAITING._value == 0, within_s=60, what="all wait that may")
+        wait_for(lambda: lists._WAITING._value == 0, within_s=60, what="all wait that may")
 
         with pytest.raises(Problem, match="long lists") as refused:
             open_stream(Parts(b"c"), client="192.0.2.50")

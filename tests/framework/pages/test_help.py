@@ -10,7 +10,7 @@ import pytest
 from django.test import Client, RequestFactory
 from django.urls import reverse
 
-from benchapp.framework.pages.errors import fault
+from benchapp.framework.pages.access import fault
 from benchapp.framework.pages.page_context import PLACES
 from benchapp.storage.agent_archive import build_agent_archive, read_agent_archive
 from tests.factories import make_change, make_host, make_incident, make_series

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from django.core.exceptions import ImproperlyConfigured
 
-from benchapp.framework.pages import static_storage
-from benchapp.framework.pages.static_storage import find_entries
+from benchapp.framework.pages import static_files
+from benchapp.framework.pages.static_files import find_entries
 from tests.servers import ROOT
 
 STYLES = ROOT / "static" / "css"
@@ -49,14 +49,14 @@ def test_one_style_sheet_imports_all_others() -> None:
 
 
 def test_missing_bundler_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(static_storage, "ESBUILD", tmp_path / "esbuild")
+    monkeypatch.setattr(static_files, "ESBUILD", tmp_path / "esbuild")
 
     with pytest.raises(ImproperlyConfigured, match="esbuild is missing: run"):
-        static_storage._bundle(tmp_path, tmp_path, [])
+        static_files._bundle(tmp_path, tmp_path, [])
 
 
 def test_script_with_an_error_stops_the_collection(tmp_path: Path) -> None:
     (tmp_path / "page.js").write_text('import { nothing } from "./other.js";')
 
     with pytest.raises(ImproperlyConfigured, match=r"Could not resolve \"\./other\.js\""):
-        static_storage._bundle(tmp_path, tmp_path / "out", ["page.js"])
+        static_files._bundle(tmp_path, tmp_path / "out", ["page.js"])

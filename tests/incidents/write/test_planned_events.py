@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from benchapp.catalog.grammar import parse_filter
-from benchapp.framework.write.bad_value import BadValue
+from benchapp.framework.write.conflicts import BadValue
 from benchapp.framework.write.list_entries import NotInThisState, UnknownEntry
 from benchapp.incidents.write import planned_events
 from benchapp.incidents.write.planned_events import (

@@ -10,7 +10,7 @@ from django.test import override_settings
 from django.utils import timezone
 
 from benchapp.charts.read.history import LINES_DEFAULT
-from benchapp.framework.read.missing_columns import check_columns
+from benchapp.framework.readiness import check_columns
 from benchapp.intake.api.limits import find_shortage
 from benchapp.models import SAMPLE_HOST, Heartbeat, Notice, PinnedChart, Pulse, State
 from tests.factories import (

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from benchapp.framework.write.bad_value import BadValue
+from benchapp.framework.write.conflicts import BadValue
 from benchapp.models import (
     Change,
     DetectionDryRun,

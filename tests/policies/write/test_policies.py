@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from benchapp.framework.write.bad_value import BadValue
+from benchapp.framework.write.conflicts import BadValue
 from benchapp.framework.write.list_entries import UnknownEntry
 from benchapp.models import Change, DetectionPolicy, DetectionPolicyLogEntry, DetectionResult, Run, Series
 from benchapp.models.policies.thresholds import read_thresholds

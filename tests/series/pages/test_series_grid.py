@@ -10,7 +10,7 @@ from django.urls import reverse
 from benchapp.catalog.grammar import Filter
 from benchapp.charts.read import series_grid
 from benchapp.charts.read.series_grid import read_series_grid
-from benchapp.framework.pages.sparkline import make_level_sparkline
+from benchapp.framework.pages.series_marks import make_level_sparkline
 from benchapp.models import Series
 from tests.factories import (
     NOON,

@@ -5,8 +5,7 @@ from types import SimpleNamespace
 import pytest
 from django.template import Context, Template
 
-from benchapp.framework.pages.series_marks import ShownMark
-from benchapp.framework.pages.sparkline import LevelSparkline
+from benchapp.framework.pages.series_marks import LevelSparkline, ShownMark
 from benchapp.series.pages.series_list import ShownPart
 from tests.factories import NOON
 from tests.pages import Page

@@ -21,8 +21,8 @@ from benchapp.charts.read.history import (
 )
 from benchapp.charts.read.history_rows import make_document
 from benchapp.charts.texts.history import format_history_title
+from benchapp.framework.pages.access import require_valid
 from benchapp.framework.pages.command_lines import format_curl_command, link_chart_image
-from benchapp.framework.pages.errors import require_valid
 from benchapp.framework.pages.filter_bar import describe_filter
 from benchapp.framework.times import to_iso
 from benchapp.series.read.shapes import HARMLESS_CODES

@@ -23,8 +23,8 @@ from benchapp.charts.read.scaling_shapes import ScalingChart, ScalingFacet, Scal
 from benchapp.charts.texts.fixed import describe_fixed, describe_settings
 from benchapp.charts.texts.scaling import Sentence, describe_findings, describe_reach, describe_scaling
 from benchapp.charts.texts.scaling_remarks import describe_marks, list_remarks, name_limit
+from benchapp.framework.pages.access import require_valid
 from benchapp.framework.pages.command_lines import format_curl_command
-from benchapp.framework.pages.errors import require_valid
 from benchapp.framework.pages.filter_bar import describe_filter
 from benchapp.series.read.titles import describe_value
 

@@ -6,8 +6,7 @@ from uuid import UUID
 
 from msgspec import Meta
 
-from benchapp.framework.api.answers import ApiAnswer, Time, build
-from benchapp.framework.api.shapes import PREFIX
+from benchapp.framework.api.answers import PREFIX, ApiAnswer, Time, build
 from benchapp.intake.api.documents import refuse_fault
 from benchapp.intake.api.submissions import ReasonAnswer
 from benchapp.intake.normalize.batch import Rejection

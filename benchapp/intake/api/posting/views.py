@@ -12,9 +12,8 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.views.decorators.csrf import csrf_exempt
 
-from benchapp.framework.api.database_errors import call_with_retry
-from benchapp.framework.api.json import dump_json
-from benchapp.framework.api.problems import DATABASE_AWAY, Problem, answer_problem
+from benchapp.framework.api.answers import dump_json
+from benchapp.framework.api.problems import DATABASE_AWAY, Problem, answer_problem, call_with_retry
 from benchapp.framework.queue import wake_up
 from benchapp.intake.api.body import Wire
 from benchapp.intake.api.documents import Post

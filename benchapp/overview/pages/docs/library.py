@@ -12,7 +12,7 @@ from typing import Final
 from django.conf import settings
 from django.template.loader import render_to_string
 
-from benchapp.framework.pages.reason_texts import ALSO_ANSWERED, REJECTED
+from benchapp.framework.pages.number_columns import ALSO_ANSWERED, REJECTED
 from benchapp.intake.normalize.missing_reasons import MISSING
 from benchapp.overview.pages.docs.api_reference import read_reference
 from benchapp.overview.pages.docs.markdown_pages import (

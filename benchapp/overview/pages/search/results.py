@@ -12,7 +12,7 @@ from benchapp.catalog.grammar import BadFilter, Filter, Query, parse_query, writ
 from benchapp.catalog.spelling import suggest_corrections
 from benchapp.framework.pages.access import can
 from benchapp.framework.pages.filter_bar import describe_filter
-from benchapp.framework.pages.pages import PAGES, SitePage
+from benchapp.framework.pages.page_context import PAGES, SitePage
 from benchapp.models import Role, User
 from benchapp.overview.pages.docs.library import list_pages
 from benchapp.overview.pages.docs.search import TooManyWords, search_pages

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client, override_settings
 from django.urls import reverse
 
-from benchapp.framework.pages.pages import PAGES
+from benchapp.framework.pages.page_context import PAGES
 from benchapp.models import Role
 from benchapp.overview.read.search import RUNS_SEARCHED, rank_match
 from tests.access_table import EVERYBODY, WEB
