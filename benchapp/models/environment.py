@@ -5,7 +5,7 @@ from typing import Final
 from django.db import models
 
 # Older agents do not report them: unknown on one side is no change.
-RECENTLY_REPORTED: Final = frozenset({"agent_version", "device_driver", "time_zone"})
+RECENTLY_REPORTED: Final = frozenset({"agent_version", "device_class", "device_driver", "time_zone"})
 
 
 class Environment(models.Model):
@@ -22,6 +22,7 @@ class Environment(models.Model):
     device_model = models.CharField(max_length=200, null=True, blank=True)
     device_firmware = models.CharField(max_length=100, null=True, blank=True)
     device_driver = models.CharField(max_length=100, null=True, blank=True)
+    device_class = models.CharField(max_length=20, null=True, blank=True)
     governor = models.CharField(max_length=50, null=True, blank=True)
     virtualization = models.CharField(max_length=50, null=True, blank=True)
     agent_version = models.CharField(max_length=50, null=True, blank=True)

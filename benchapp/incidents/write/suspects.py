@@ -310,6 +310,7 @@ _NAMES: Final = {
     "device_model": "the device",
     "device_firmware": "the firmware",
     "device_driver": "the driver",
+    "device_class": "the device class",
     "governor": "the CPU governor",
     "virtualization": "the virtualization",
     "agent_version": "the agent",

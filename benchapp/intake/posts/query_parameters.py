@@ -13,6 +13,7 @@ _ENVIRONMENT_NAMES: Final = (
     "device_model",
     "device_firmware",
     "device_driver",
+    "device_class",
     "governor",
 )
 _LABEL: Final = "label."

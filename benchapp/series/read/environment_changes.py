@@ -36,6 +36,7 @@ LABELS: Final = {
     "device_model": "device",
     "device_firmware": "firmware",
     "device_driver": "driver",
+    "device_class": "device class",
     "governor": "CPU governor",
     "virtualization": "virtualization",
     "agent_version": "agent",

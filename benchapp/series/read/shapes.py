@@ -61,6 +61,7 @@ class EnvironmentRow:
     device_model: str | None
     device_firmware: str | None
     device_driver: str | None
+    device_class: str | None
     governor: str | None
     virtualization: str | None
     agent_version: str | None
