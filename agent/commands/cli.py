@@ -256,6 +256,7 @@ def _add_measured(parser: argparse.ArgumentParser) -> None:
         ("--file", "FILE", "file that seqread-fragmentation reads (never written)"),
         ("--file-size", "SIZE", "size of the test file, same as --set size=: 5G, 15G"),
         ("--directory", "DIR", "directory on the storage under test"),
+        ("--target-name", "NAME", "name of the storage under test (default: mount point, device or export)"),
         ("--time-limit", "TIME", "maximum run time of fio: 90s, 15m, 2h"),
     ):
         parser.add_argument(option, metavar=placeholder, help=purpose)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import sys
-from typing import TYPE_CHECKING, Any, Mapping, Optional
+from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence
 
 from agent import __version__
 from agent.exit_codes import ConfigurationError
@@ -45,6 +45,7 @@ def make_envelope(
     profile: str,
     jobfile: str,
     target: Mapping[str, Any],
+    targets: Sequence[Mapping[str, Any]],
     labels: Mapping[str, str],
     environment: Mapping[str, Any],
     conditions: Mapping[str, Any] | None = None,
@@ -56,9 +57,9 @@ def make_envelope(
 ) -> dict[str, Any]:
     """Return the envelope as documented in the API, without secrets; unknown values are null, logs are optional.
 
-    environment: facts that many runs share; conditions: observations of this run only. parameters: of the profile,
-    those that differ from their default, in base units; None for a custom job file. failure: why the run failed.
-    dropped: from the spool.
+    targets: what fio opened, with the storage under each. environment: facts that many runs share; conditions:
+    observations of this run only. parameters: of the profile, those that differ from their default, in base units; None
+    for a custom job file. failure: why the run failed. dropped: from the spool.
     """
     container = environment.get("facts", {}).get("container")
     envelope = {
@@ -86,6 +87,7 @@ def make_envelope(
         },
         "fio_output": result.stdout,
         "target": {name: target.get(name) for name in TARGET_FIELDS},
+        "targets": [dict(each) for each in targets],
         "labels": dict(labels),
         "environment": dict(environment),
         "conditions": dict(conditions or {}),

@@ -13,7 +13,7 @@ from agent.storage.layout import Storage
 from agent.storage.sysfs import keep_known, list_directory, read_choice, read_line, read_text
 
 _OS_RELEASE = ("etc/os-release", "usr/lib/os-release")
-_STORAGE_FIELDS = ("scheduler", "device_model", "device_firmware", "device_driver")
+_STORAGE_FIELDS = ("scheduler", "device_model", "device_firmware", "device_driver", "device_class")
 _FACTS = {
     "vendor": "sys/class/dmi/id/sys_vendor",
     "product": "sys/class/dmi/id/product_name",

@@ -25,6 +25,10 @@ _TIME = re.compile(r"(\d{1,9})(us|ms|s|m|h|d)?", re.ASCII)
 _SECONDS = {None: 1.0, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 # These options run programs.
 _PROGRAMS = ("exec_prerun", "exec_postrun", "program", "trigger", "trigger-file")
+# Engines that do not open local files or devices by path.
+_REMOTE_ENGINES = re.compile(
+    r"rbd|rados|dfs|nfs|nbd|libiscsi|http|gfapi(_async)?|libhdfs|spdk|xnvme|null|cpuio|exec|net(splice)?|rdma"
+)
 _NEW_GROUP = ("stonewall", "wait_for_previous", "new_group")
 _OFF = ("0", "false", "no")
 _PARSE_TIMEOUT_S = 30.0
@@ -108,6 +112,27 @@ def list_reported_jobs(text: str) -> list[str]:
             names.append(_expand(section.options.get("name") or section.name, make_environment()))
         is_first_of_group = False
     return names
+
+
+def list_opened(text: str, directory: str) -> list[str]:
+    """Return the absolute paths of what fio opens; directory: for files whose paths are relative."""
+    opened = []
+    for section in parse_sections(text):
+        options = {name: _expand(value, make_environment()) for name, value in section.options.items()}
+        if _REMOTE_ENGINES.fullmatch(options.get("ioengine", "").partition(":")[0]):
+            continue
+        bases = _split_paths(options.get("directory") or options.get("opendir") or "") or [""]
+        names = _split_paths(options.get("filename", ""))
+        # As fio does: named files are in the first directory; clones take turns.
+        paths = [os.path.join(bases[0], name) for name in names] or bases[: _count_jobs(section)]
+        opened += [path if path.startswith("/") else directory for path in paths]
+    return list(dict.fromkeys(opened))
+
+
+def _split_paths(text: str) -> list[str]:
+    """Return the paths of a list, in which a colon that is part of a path has a backslash."""
+    parts = re.split(r"(?<!\\):", text)
+    return [path for part in parts if (path := part.replace("\\:", ":").strip())]
 
 
 def refuse_outside(text: str) -> None:

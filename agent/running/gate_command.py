@@ -34,7 +34,7 @@ from agent.quantities import format_duration
 from agent.running import RUNS_MAXIMUM
 from agent.running.gate_report import format_annotations, format_markdown, format_table, summarize
 from agent.running.measure import RunRequest, measure
-from agent.running.run_command import read_pairs, read_run_request, read_time
+from agent.running.run_command import read_pairs, read_run_request, read_target_pairs, read_time
 from agent.running.session import Session
 
 # Options of a measurement, by their values without them.
@@ -168,7 +168,7 @@ def _check_number(paths: Sequence[str]) -> None:
 def _make_fio_query(arguments: argparse.Namespace, session: Session) -> str:
     """Return the query of POST /fio: layout, labels and profile, from options and configuration."""
     config = session.config
-    target = {**read_target(config.target), **read_target(read_pairs(arguments.target, "--target"))}
+    target = {**read_target(config.target), **read_target(read_target_pairs(arguments))}
     labels = check_labels({**config.labels, **read_pairs(arguments.label, "--label")})
     parameters = {
         **{name: value for name, value in target.items() if value is not None},

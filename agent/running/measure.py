@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Callable, Mapping, Sequence
 
-from agent.config import Config
 from agent.console import Progress
 from agent.delivery.envelope import check_labels, make_envelope, pack_envelope, read_target
 from agent.delivery.spool import DroppedResults, Entry, Spool
@@ -28,7 +27,7 @@ from agent.measuring.fio import (
     read_logs,
 )
 from agent.measuring.fio_reports import list_fio_results
-from agent.measuring.jobfile import check_by_fio
+from agent.measuring.jobfile import check_by_fio, list_opened
 from agent.measuring.load import BusyLimits, Observation, check_load, observe
 from agent.measuring.workspace import Workspace, check_resources, clean_leftovers
 from agent.methods.method_context import JOBFILE, MethodContext, MethodResult, describe_test_file
@@ -40,9 +39,12 @@ from agent.profiles.profile import Plan, Profile, check_plan
 from agent.quantities import format_duration
 from agent.results import ResultRow
 from agent.running.session import Session
-from agent.storage.layout import describe_storage
+from agent.storage.layout import Storage, describe_storage
 from agent.storage.network_storage import describe_round_trip
 from agent.storage.sysfs import keep_known
+
+# The server accepts as many.
+_OPENED_MAXIMUM = 64
 
 
 @dataclass(frozen=True)
@@ -91,19 +93,17 @@ class SpooledRun:
 class _RunSetup:
     """What is known before fio starts; fio: None if the profile needs none.
 
-    environment: facts that many runs share; conditions: observations of this run only.
+    targets: what fio opens; target: the layout of the first. environment: facts that many runs share; conditions:
+    observations of this run only. disks: kernel names.
     """
 
     fio: Fio | None
     target: Mapping[str, Any]
+    targets: Sequence[Mapping[str, Any]]
     labels: Mapping[str, str]
     environment: Mapping[str, Any]
     conditions: Mapping[str, Any]
-
-    @property
-    def disks(self) -> Sequence[str]:
-        disks: Sequence[str] = self.environment["facts"].get("disks", ())
-        return disks
+    disks: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def measure(request: RunRequest, session: Session) -> SpooledRun:
     """
     check_plan(request.plan)
     session.spool.check_room()
-    setup = _prepare_setup(request, session.config)
+    setup = _prepare_setup(request, session)
     for note in clean_leftovers(session.spool.directory):
         session.console.note(note)
     reserve_bytes = session.config.reserve_bytes
@@ -180,7 +180,8 @@ def measure(request: RunRequest, session: Session) -> SpooledRun:
     )
 
 
-def _prepare_setup(request: RunRequest, config: Config) -> _RunSetup:
+def _prepare_setup(request: RunRequest, session: Session) -> _RunSetup:
+    config = session.config
     directory = os.path.realpath(request.directory)
     if not os.path.isdir(directory):
         raise CannotMeasure(f"{request.directory} is not a directory; set --directory to an existing one")
@@ -190,7 +191,8 @@ def _prepare_setup(request: RunRequest, config: Config) -> _RunSetup:
     given = {**usual, **read_target(request.target)}
     labels = check_labels({**config.labels, **request.labels})
     sends_serials = request.sends_serials or config.sends_serials
-    storage = describe_storage(directory, sends_serials=sends_serials)
+    opened = _describe_opened(request.plan, directory, session, sends_serials=sends_serials)
+    storage = next(iter(opened.values()), Storage({}, {}, {}))
     environment = describe_environment(
         storage,
         directory=directory,
@@ -201,15 +203,35 @@ def _prepare_setup(request: RunRequest, config: Config) -> _RunSetup:
     if instance:
         environment["facts"]["cloud"] = instance.as_facts()
     instance_type = instance.instance_type if instance else find_instance_type()
-    found = keep_known(**storage.target)
+    # Values given by the operator override detected ones.
+    layouts = [{**request.known, **keep_known(**each.target), **given} for each in opened.values()]
     return _RunSetup(
         fio=find_fio(config.fio) if request.plan.profile.uses_fio else None,
-        # Values given by the operator override detected ones.
-        target={**request.known, **found, "instance_type": instance_type, **given},
+        target={"instance_type": instance_type, **(layouts[0] if layouts else given)},
+        targets=[each.describe_opened(path, layout) for (path, each), layout in zip(opened.items(), layouts)],
         labels=labels,
         environment=environment,
-        conditions=describe_round_trip(directory),
+        conditions=describe_round_trip(next(iter(opened), directory)),
+        disks=list(dict.fromkeys(disk for each in opened.values() for disk in each.facts.get("disks", ()))),
     )
+
+
+def _describe_opened(
+    plan: Plan, directory: str, session: Session, *, sends_serials: bool
+) -> dict[str, Storage]:
+    """Return the storage under what fio opens, by absolute path."""
+    profile = plan.profile
+    paths = (
+        list_opened(profile.template, directory) if profile.is_own else [plan.values.get("file") or directory]
+    )
+    if len(paths) > _OPENED_MAXIMUM:
+        session.console.warn(
+            f"the job file opens {len(paths)} paths; the first {_OPENED_MAXIMUM} are described"
+        )
+    return {
+        path: describe_storage(os.path.realpath(path), sends_serials=sends_serials)
+        for path in paths[:_OPENED_MAXIMUM]
+    }
 
 
 def _run_in_workspace(
@@ -326,6 +348,7 @@ def _fill_envelope(
         parameters=None if request.plan.profile.is_own else request.plan.given,
         jobfile=completed.method_result.jobfile,
         target=setup.target,
+        targets=setup.targets,
         labels={**setup.labels, **completed.fallbacks},
         environment=setup.environment,
         conditions=conditions,

@@ -145,7 +145,7 @@ def read_run_request(arguments: argparse.Namespace, session: Session) -> RunRequ
     return RunRequest(
         plan=plan,
         directory=choose_directory(arguments, session, plan=plan),
-        target=read_pairs(arguments.target, "--target"),
+        target=read_target_pairs(arguments),
         labels=read_pairs(arguments.label, "--label"),
         time_limit_s=read_time(arguments.time_limit, "--time-limit") or None,
         has_logs=arguments.logs,
@@ -238,6 +238,12 @@ def _skip_run(busy: TooBusy, request: RunRequest, *, session: Session) -> ExitCo
         raise busy
     session.console.note(f"skipped: {busy}")
     return session.finish(ExitCode.OK, {"id": None, "state": "skipped", "reason": str(busy)})
+
+
+def read_target_pairs(arguments: argparse.Namespace) -> dict[str, str]:
+    """Return the target fields that were given as options."""
+    named = {"name": arguments.target_name} if arguments.target_name else {}
+    return {**read_pairs(arguments.target, "--target"), **named}
 
 
 def read_pairs(pairs: Sequence[str], option: str) -> dict[str, str]:

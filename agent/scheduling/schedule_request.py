@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _POLL_EVERY = "10m"
 _RUN_OPTIONS = (
     *("--splay", "--profile", "--jobfile", "--file", "--file-size", "--directory", "--time-limit"),
-    *("--allow-outside", "--trust-directory", "--set"),
+    *("--allow-outside", "--target-name", "--trust-directory", "--set"),
 )
 
 
@@ -111,7 +111,8 @@ def _list_measurement_options(arguments: argparse.Namespace, request: ScheduleRe
         options.append("--allow-outside")
     if arguments.trust_directory:
         options.append("--trust-directory")
-    for option, value in (("--file-size", arguments.file_size), ("--time-limit", arguments.time_limit)):
+    for option in ("--file-size", "--target-name", "--time-limit"):
+        value = getattr(arguments, option[2:].replace("-", "_"))
         options += [option, value] if value else []
     for pair in arguments.set:
         if pair.partition("=")[0].strip() != "file":

@@ -53,7 +53,7 @@ class Layer:
 
 
 def find_devices(mount: Mount, *, root: str = "/") -> tuple[str, ...]:
-    """Return the sysfs directories of the mounted block devices; several only for btrfs."""
+    """Return the sysfs directories of the mounted or raw block devices; several only for btrfs."""
     if not mount.device_number.startswith("0:"):
         device = os.path.realpath(os.path.join(root, "sys/dev/block", mount.device_number))
         return (device,) if os.path.isdir(device) else ()

@@ -60,6 +60,13 @@ _BUSES = (
     (r"/mmc_host/", "mmc"),
     (r"/VMBUS:|/vmbus", "vmbus"),
 )
+# Disks at the other end of a network: transports, kernel names, and models of cloud volumes.
+_NETWORK_TRANSPORTS = ("iscsi", "fc", "nvme-tcp", "nvme-rdma", "nvme-fc")
+_NETWORK_NAMES = re.compile(r"(nbd|rbd)\d+")
+_NETWORK_MODELS = re.compile(r"Amazon Elastic Block Store|nvme_card-pd|Google PersistentDisk")
+# Hypervisors report their disks as rotating, whatever is below.
+_VIRTUAL_TRANSPORTS = ("virtio", "xen", "vmbus")
+_VIRTUAL_MODELS = re.compile(r"QEMU|VMware|VBOX|Virtual|Msft", re.IGNORECASE)
 # 48 bits: among the million disks of a large company two of one hash are improbable (1 in 560).
 _DIGITS = 12
 
@@ -77,19 +84,55 @@ class Disk:
     firmware: str | None
     driver: str | None
     scheduler: str | None
+    device_class: str | None
 
 
 def read_disk(layer: Layer) -> Disk:
     """Return the properties of a disk."""
     sectors = read_number(layer.path, "size")
+    model = _ask_paths(layer, _read_model)
     return Disk(
         layer,
         size_bytes=sectors * _SECTOR_BYTES if sectors else None,
-        model=_ask_paths(layer, _read_model),
+        model=model,
         firmware=_ask_paths(layer, _read_firmware),
         driver=_ask_paths(layer, _read_driver),
         scheduler=read_choice(layer.path, "queue/scheduler"),
+        device_class=_find_class(layer, model or ""),
     )
+
+
+def _find_class(layer: Layer, model: str) -> str | None:
+    """Return network, nvme, hdd or ssd; None for a virtual disk, of which only its host knows."""
+    transport = _ask_paths(layer, _find_transport)
+    is_remote = transport in _NETWORK_TRANSPORTS or _NETWORK_NAMES.fullmatch(layer.name)
+    if is_remote or _NETWORK_MODELS.match(model):
+        return "network"
+    if transport in _VIRTUAL_TRANSPORTS or _VIRTUAL_MODELS.search(model) or layer.kind == "loop":
+        return None
+    if layer.name.startswith("nvme"):
+        return "nvme"
+    return {"0": "ssd", "1": "hdd"}.get(read_line(layer.path, "queue/rotational") or "")
+
+
+def identify(layers: Sequence[Layer], *, sends_serials: bool) -> str | None:
+    """Return a name of the first layer that does not depend on the order in which the kernel finds disks."""
+    layer = layers[0]
+    if layer.kind == "partition":
+        disk = identify([each for each in layers if each.path in layer.below], sends_serials=sends_serials)
+        return disk and f"{disk}-part{read_line(layer.path, 'partition')}"
+    name = read_line(layer.path, "dm/name")
+    if name and layer.kind != "multipath":
+        return f"dm-name-{name}"
+    ids = _read_ids(layer, sends_serials=sends_serials)
+    return next((f"{name}-{ids[name]}" for name in ("wwn", "serial") if name in ids), None)
+
+
+def _read_ids(layer: Layer, *, sends_serials: bool) -> dict[str, str]:
+    ids = {"serial": _read_serial(layer.path), "wwn": _read_wwn(layer)}
+    return {
+        name: hash_identifier(name, value, is_plain=sends_serials) for name, value in ids.items() if value
+    }
 
 
 def agree(values: Iterable[Any]) -> Any:
@@ -116,15 +159,12 @@ def describe_disks(disks: Sequence[Disk], *, sends_serials: bool) -> dict[str, A
 
 def _describe_disk(disk: Disk, *, sends_serials: bool) -> dict[str, Any]:
     path = disk.layer.path
-    ids = {"serial": _read_serial(path), "wwn": _read_wwn(disk.layer)}
     return keep_known(
         size_bytes=disk.size_bytes,
         model=disk.model,
         firmware=disk.firmware,
         scheduler=disk.scheduler,
-        **{
-            name: hash_identifier(name, value, is_plain=sends_serials) for name, value in ids.items() if value
-        },
+        **_read_ids(disk.layer, sends_serials=sends_serials),
         transport=_find_transport(path),
         numa_node=_find_numa_node(path),
         link_speed=_find_above(path, "current_link_speed"),

@@ -32,26 +32,48 @@ from agent.storage.devices import (
     find_node,
     trace_layers,
 )
-from agent.storage.disk_facts import Disk, agree, describe_disks, hash_identifier, read_disk
-from agent.storage.mounts import Mount, choose_mount, read_mounts
+from agent.storage.disk_facts import Disk, agree, describe_disks, hash_identifier, identify, read_disk
+from agent.storage.mounts import Mount, choose_mount, find_raw, read_mounts
 from agent.storage.network_storage import describe_network, hide_ids, hide_login
 from agent.storage.sysfs import keep_known, read_choice, read_line
 
 MEMORY_FILESYSTEMS = ("tmpfs", "ramfs")
 _RAM_DISK = re.compile(r"(ram|zram)\d+")
 _DELETED = " (deleted)"
+_IDENTIFIER_MAXIMUM = 200
 
 
 @dataclass(frozen=True)
 class Storage:
     """The storage under a path.
 
-    target, environment: fields of the envelope; facts: further properties that do not vary between runs.
+    target, environment: fields of the envelope; facts: further properties that do not vary between runs. identifier: of
+    the device, or server and export.
     """
 
     target: Mapping[str, Any]
     environment: Mapping[str, Any]
     facts: Mapping[str, Any]
+    identifier: str | None = None
+
+    def describe_opened(self, path: str, layout: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the entry of a path in `targets` of the envelope. layout: fields of the target."""
+        devices = self.facts.get("devices", ())
+        device = {
+            "kernel_name": devices[0] if len(devices) == 1 else None,
+            "identifier": self.identifier,
+            "model": self.environment.get("device_model"),
+            "class": self.environment.get("device_class"),
+        }
+        return {
+            "path": path,
+            "mount_point": self.facts.get("mount_point"),
+            "device": device if any(device.values()) else None,
+            "layout": {
+                name: value for name, value in layout.items() if name not in ("name", "instance_type")
+            },
+            "memory_filesystem": self.facts.get("memory_filesystem"),
+        }
 
 
 @dataclass(frozen=True)
@@ -72,30 +94,31 @@ class _Stack:
 def describe_storage(
     path: str, *, root: str = "/", query: QueryTool | None = None, sends_serials: bool = False
 ) -> Storage:
-    """Return the layout under an absolute path without links.
+    """Return the layout under an absolute path without links, or of the block device there.
 
     query: runs a tool; not used for recorded trees by default. sends_serials: return ids of disks without hashing.
     """
     mounts = read_mounts(root)
-    mount = choose_mount(mounts, path)
+    mount = find_raw(path) or choose_mount(mounts, path)
     if mount is None:
         return Storage({}, {}, {})
     stack = _build_stack(mount, root=root, query=query or (query_tool if root == "/" else run_no_tool))
     volumes = () if stack.is_tiered else stack.disks
     target = {
-        "filesystem": mount.filesystem,
-        "mount_options": mount.options,
+        "filesystem": mount.filesystem or None,
+        "mount_options": mount.options or None,
         "volume_count": count_volumes(stack.arrays, len(volumes)),
         "volume_size_bytes": agree(disk.size_bytes for disk in volumes),
         **describe_target(stack.arrays),
     }
-    environment = {
+    environment: dict[str, Any] = {
         "scheduler": agree(disk.scheduler for disk in stack.disks),
         "device_model": agree(disk.model for disk in stack.disks),
         "device_firmware": agree(disk.firmware for disk in stack.disks),
         "device_driver": agree(disk.driver for disk in stack.disks),
+        "device_class": agree(disk.device_class for disk in stack.disks),
     }
-    facts = {
+    facts: dict[str, Any] = {
         **_describe_stack(stack, sends_serials=sends_serials),
         **describe_network(mount, root=root),
         **describe_loops(stack.layers, mounts, root=root),
@@ -104,7 +127,14 @@ def describe_storage(
     memory_filesystem = find_memory_filesystem(mount, stack.layers, facts)
     if memory_filesystem:
         facts["memory_filesystem"] = memory_filesystem
-    return Storage(target, environment, facts)
+        environment["device_class"] = "memory"
+    identifier = identify(stack.layers, sends_serials=sends_serials) if len(stack.devices) == 1 else None
+    network = facts.get("network")
+    if network:
+        environment["device_class"] = "network"
+        server = network.get("server") or network.get("filesystem", "")
+        identifier = f"{server}:{network.get('export', '')}"[:_IDENTIFIER_MAXIMUM]
+    return Storage(target, environment, facts, identifier)
 
 
 def _build_stack(mount: Mount, *, root: str, query: QueryTool) -> _Stack:
@@ -131,7 +161,8 @@ def _describe_stack(stack: _Stack, *, sends_serials: bool) -> dict[str, Any]:
     source = hide_login(stack.mount.source)
     if stack.devices and not sends_serials:
         source = hide_ids(source, names[stack.devices[0]], _hash_names(stack.layers))
-    facts: dict[str, Any] = {"mount_point": stack.mount.mount_point, "mount_source": source}
+    mounted = {"mount_point": stack.mount.mount_point, "mount_source": source}
+    facts: dict[str, Any] = mounted if stack.mount.mount_point else {}
     if stack.mount.root != "/":
         facts["mount_root"] = stack.mount.root
     if stack.devices:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from dataclasses import dataclass
 from typing import Sequence
 
@@ -62,6 +64,17 @@ def choose_mount(mounts: Sequence[Mount], path: str) -> Mount | None:
         if is_above and (found is None or len(mount.mount_point) >= len(found.mount_point)):
             found = mount
     return found
+
+
+def find_raw(path: str) -> Mount | None:
+    """Return a block device as a mount without mount point and filesystem; None for a file or directory."""
+    try:
+        state = os.stat(path)
+    except OSError:
+        return None
+    if not stat.S_ISBLK(state.st_mode):
+        return None
+    return Mount("", "", path, "", f"{os.major(state.st_rdev)}:{os.minor(state.st_rdev)}")
 
 
 def read_mounts(root: str = "/") -> list[Mount]:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 from collections import Counter
 from dataclasses import dataclass
 from typing import Container, Iterator, Sequence
 
 from agent.quantities import format_size
-from agent.storage.devices import find_name
-from agent.storage.mounts import read_mounts
+from agent.storage.devices import find_devices, find_name
+from agent.storage.mounts import find_raw, read_mounts
 from agent.storage.sysfs import list_directory, read_line, read_text
 from agent.sweeping.signatures import EMPTY, Content, Signature, read_content, read_signatures
 
@@ -53,16 +52,13 @@ class DeviceCheck:
 
 def inspect_device(path: str, *, root: str = "/") -> Device:
     """Inspect a device without changing it; an unknown state counts as a use."""
-    try:
-        state = os.stat(path)
-    except OSError as error:
-        return Device(path, "", 0, (f"cannot be opened: {error.strerror}",))
-    if not stat.S_ISBLK(state.st_mode):
-        return Device(path, "", 0, ("is not a block device",))
-    number = f"{os.major(state.st_rdev)}:{os.minor(state.st_rdev)}"
-    sysfs = os.path.realpath(os.path.join(root, "sys/dev/block", number))
-    if not os.path.isdir(sysfs):
-        return Device(path, "", 0, (f"is not in /sys ({number}); its users are unknown",))
+    raw = find_raw(path)
+    if raw is None:
+        return Device(path, "", 0, ("is not a block device" if os.path.exists(path) else "does not exist",))
+    devices = find_devices(raw, root=root)
+    if not devices:
+        return Device(path, "", 0, (f"is not in /sys ({raw.device_number}); its users are unknown",))
+    sysfs = devices[0]
     size_bytes = int(read_line(sysfs, "size") or 0) * _SECTOR_BYTES
     uses = (*find_uses(path, sysfs, root=root), *_try_exclusively(path))
     try:

@@ -27,6 +27,7 @@ def make(**changes: Any) -> dict[str, Any]:
         "profile": "quick",
         "jobfile": "[global]\n",
         "target": {"volume_type": "gp3"},
+        "targets": [{"path": "/data"}],
         "labels": {"rack": "r1"},
         "environment": {"kernel": "6.1.0"},
         **changes,
@@ -54,6 +55,7 @@ def test_envelope_has_the_shape_of_the_api() -> None:
     assert envelope["fio_output"] == RESULT.stdout
     assert envelope["target"]["volume_type"] == "gp3"
     assert [value for name, value in envelope["target"].items() if name != "volume_type"] == [None] * 10
+    assert envelope["targets"] == [{"path": "/data"}]
     assert envelope["sweep"] is None
 
 

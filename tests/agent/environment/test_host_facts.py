@@ -57,6 +57,7 @@ def test_machine_is_described(tmp_path: Path) -> None:
         "device_model": "X",
         "device_firmware": "1",
         "device_driver": "nvme",
+        "device_class": None,
         "facts": {"directory": "/data", "mount_point": "/"},
     }
 

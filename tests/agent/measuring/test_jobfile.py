@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from agent.exit_codes import ConfigurationError
-from agent.measuring.jobfile import is_outside, parse_sections, plan_jobfile, refuse_outside
+from agent.measuring.jobfile import is_outside, list_opened, parse_sections, plan_jobfile, refuse_outside
 from tests.agent.conftest import Machine
 
 MINE = """\
@@ -82,6 +82,37 @@ def test_path_outside_of_the_directory_is_recognized(value: str, is_so: bool) ->
 
 
 @pytest.mark.parametrize(
+    ("options", "paths"),
+    [
+        ("", ["/data"]),
+        ("filename=a.dat", ["/data"]),
+        ("filename=/mnt/b/x.dat", ["/mnt/b/x.dat"]),
+        ("filename=/dev/sdb:/dev/sda:/dev/sdb", ["/dev/sdb", "/dev/sda"]),
+        (r"filename=/dev/disk/by-path/pci-0000\:00", ["/dev/disk/by-path/pci-0000:00"]),
+        ("filename=a:/b\ndirectory=/mnt/c", ["/mnt/c/a", "/b"]),
+        ("directory=/mnt/a:/mnt/b\nnumjobs=2", ["/mnt/a", "/mnt/b"]),
+        ("directory=/mnt/a:/mnt/b", ["/mnt/a"]),
+        ("opendir=/mnt/a", ["/mnt/a"]),
+        ("filename=${PLACE}/x", ["/srv/x"]),
+        ("ioengine=rbd\nfilename=/a", []),
+        ("ioengine=external:/x.so\nfilename=/a", ["/a"]),
+    ],
+)
+def test_opened_files_and_devices_are_listed(
+    options: str, paths: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PLACE", "/srv")
+
+    assert list_opened(f"[global]\n{options}\n[a]\n[b]\n", "/data") == paths
+
+
+def test_each_job_opens_its_own_file() -> None:
+    text = "[global]\nfilename=/a\n[first]\n[second]\nfilename=/b\n"
+
+    assert list_opened(text, "/data") == ["/a", "/b"]
+
+
+@pytest.mark.parametrize(
     "line",
     [
         "filename=/dev/sda",
@@ -138,6 +169,32 @@ def test_job_file_has_no_parameters(machine: Machine, jobfile: Path) -> None:
 
 def test_allow_outside_without_a_job_file_is_refused(machine: Machine) -> None:
     assert "requires --jobfile" in run(machine, "--profile", "quick", "--allow-outside")
+
+
+def test_storage_of_every_file_is_sent_that_the_job_file_opens(machine: Machine, jobfile: Path) -> None:
+    jobfile.write_text("[a]\nruntime=1\nfilename=/dev/shm/x\n[b]\nruntime=1\nfilename=y\n")
+
+    run(machine, "--jobfile", str(jobfile), "--allow-outside", "--target-name", "scratch")
+
+    envelope = json.loads(gzip.decompress(machine.pending()[0].read_bytes()))
+    memory, directory = envelope["targets"]
+    assert (memory["path"], memory["mount_point"], memory["memory_filesystem"]) == (
+        *("/dev/shm/x", "/dev/shm"),
+        "tmpfs",
+    )
+    assert memory["layout"]["filesystem"] == envelope["target"]["filesystem"] == "tmpfs"
+    assert envelope["environment"]["device_class"] == memory["device"]["class"] == "memory"
+    assert directory["path"] == str(machine.directory.resolve())
+    assert envelope["target"]["name"] == "scratch"
+
+
+def test_remote_storage_is_not_described_as_the_directory(machine: Machine, jobfile: Path) -> None:
+    jobfile.write_text("[a]\nruntime=1\nioengine=rbd\npool=p\nrbdname=i\n")
+
+    run(machine, "--jobfile", str(jobfile))
+
+    envelope = json.loads(gzip.decompress(machine.pending()[0].read_bytes()))
+    assert (envelope["targets"], envelope["target"]["filesystem"]) == ([], None)
 
 
 SECRET = 'SE"CR ET/1+2='

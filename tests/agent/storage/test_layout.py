@@ -30,6 +30,7 @@ def test_virtio_disk_is_one_volume_without_model(tmp_path: Path) -> None:
         "device_model": None,
         "device_firmware": None,
         "device_driver": None,
+        "device_class": None,
     }
 
 

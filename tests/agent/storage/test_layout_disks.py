@@ -7,8 +7,19 @@ import pytest
 
 from agent.storage.disk_facts import hash_identifier
 from agent.storage.layout import describe_storage
-from tests.agent.storage.layouts import BLOCK, Tree, bcache, describe, mounted, multipath, raid5
-from tests.agent.storage.trees import disk, raid0, write_tree
+from agent.storage.mounts import Mount
+from tests.agent.storage.layouts import (
+    BLOCK,
+    Tree,
+    bcache,
+    describe,
+    logical_volume,
+    mount_only,
+    mounted,
+    multipath,
+    raid5,
+)
+from tests.agent.storage.trees import disk, nvme, raid0, write_tree
 
 PCI = "sys/devices/pci0000:60/0000:60:03.2/0000:61:00.0"
 
@@ -50,6 +61,7 @@ def test_drive_has_model_and_bus_position(tmp_path: Path) -> None:
         "device_model": "SAMSUNG MZQL23T8HCLS-00A07",
         "device_firmware": "GDC5602Q",
         "device_driver": "nvme 1.0",
+        "device_class": "nvme",
     }
     assert storage.facts["disk"] == {
         "nvme0n1": {
@@ -157,6 +169,96 @@ def test_facts_are_within_the_limits_of_the_server(tmp_path: Path) -> None:
         read = read_environment({"facts": facts})["facts"]
 
         assert set(read) == set(facts)
+
+
+@pytest.mark.parametrize(
+    ("tree", "device_class"),
+    [
+        (disk("sda", "8:0", queue__rotational="1\n"), "hdd"),
+        (disk("sda", "8:0", queue__rotational="0\n"), "ssd"),
+        (disk("sda", "8:0"), None),
+        (disk("sda", "8:0", queue__rotational="1\n", device__model="QEMU HARDDISK\n"), None),
+        (nvme(0), "network"),  # Amazon Elastic Block Store
+        (disk("nvme0n1", "8:0", device__model="Amazon EC2 NVMe Instance Storage\n"), "nvme"),
+        (disk("nvme0n1", "8:0", device__transport="tcp\n"), "network"),
+        (disk("rbd0", "8:0"), "network"),
+        (disk("loop0", "8:0", queue__rotational="0\n"), None),
+        (disk("zram0", "8:0", queue__rotational="0\n"), "memory"),
+    ],
+)
+def test_device_class_is_known_from_transport_model_and_rotation(
+    tree: Tree, device_class: str | None, tmp_path: Path
+) -> None:
+    (number,) = (name.rpartition("/")[2] for name in tree[1] if name.startswith("sys/dev/block/"))
+
+    assert describe(tmp_path, mounted(tree, number)).environment["device_class"] == device_class
+
+
+def test_device_class_of_an_array_is_that_of_all_its_disks(tmp_path: Path) -> None:
+    kinds = [disk(name, "8:0", queue__rotational=f"{int(name == 'sda')}\n") for name in ("sda", "sdb")]
+
+    mixed = describe(tmp_path / "mixed", logical_volume(2, minimum=0, optimal=0, disks=kinds))
+    equal = describe(tmp_path / "equal", logical_volume(1, minimum=0, optimal=0, disks=kinds[:1]))
+
+    assert (mixed.environment["device_class"], equal.environment["device_class"]) == (None, "hdd")
+
+
+def test_raw_device_has_a_stable_identifier_and_no_filesystem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = Mount("", "", "/dev/nvme0n1", "", "259:0")
+    monkeypatch.setattr("agent.storage.layout.find_raw", lambda path: raw)
+
+    storage = describe(tmp_path, pci_nvme(), "/dev/nvme0n1")
+
+    assert (storage.target["filesystem"], storage.target["volume_count"]) == (None, 1)
+    assert storage.describe_opened("/dev/nvme0n1", {"name": "x", "volume_count": 1}) == {
+        "path": "/dev/nvme0n1",
+        "mount_point": None,
+        "device": {
+            "kernel_name": "nvme0n1",
+            "identifier": f"wwn-{hash_identifier('wwn', 'eui.36344630528029720025384500000001')}",
+            "model": "SAMSUNG MZQL23T8HCLS-00A07",
+            "class": "nvme",
+        },
+        "layout": {"volume_count": 1},
+        "memory_filesystem": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("tree", "identifier"),
+    [
+        (disk("sda", "8:0"), None),
+        (
+            disk("sda", "8:0", device__vpd_pg80="\0\0\0\0Z1D0ABCD"),
+            f"serial-{hash_identifier('serial', 'Z1D0ABCD')}",
+        ),
+        (disk("dm-0", "253:0", dm__uuid="LVM-x\n", dm__name="vg-data\n"), "dm-name-vg-data"),
+    ],
+)
+def test_identifier_is_serial_number_or_mapped_name(
+    tree: Tree, identifier: str | None, tmp_path: Path
+) -> None:
+    (number,) = (name.rpartition("/")[2] for name in tree[1] if name.startswith("sys/dev/block/"))
+
+    assert describe(tmp_path, mounted(tree, number)).identifier == identifier
+
+
+def test_partition_is_identified_by_its_disk_and_number(tmp_path: Path) -> None:
+    files, links = disk("sda", "8:0", device__wwid="naa.5002\n")
+    base = "sys/devices/virtual/block/sda/sda2"
+    links["sys/dev/block/8:2"] = base
+    tree = mounted(({**files, f"{base}/partition": "2\n"}, links), "8:2")
+
+    assert describe(tmp_path, tree, sends_serials=True).identifier == "wwn-naa.5002-part2"
+
+
+def test_network_filesystem_is_identified_by_server_and_export(tmp_path: Path) -> None:
+    line = "40 27 0:44 / /data rw - nfs4 filer:/vol/a rw,vers=4.2,addr=10.0.0.9"
+    storage = describe(tmp_path, mount_only(line))
+
+    assert (storage.identifier, storage.environment["device_class"]) == ("filer:/vol/a", "network")
 
 
 def test_hash_depends_on_field_and_value_only() -> None:

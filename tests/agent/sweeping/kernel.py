@@ -195,7 +195,7 @@ class Kernel:
 
     def inspect_device(self, path: str) -> Device:
         if path not in self.held:
-            return Device(path, "", 0, ("cannot be opened: No such file or directory",))
+            return Device(path, "", 0, ("does not exist",))
         uses = ("is in use by md127",) if path in self.array or path in self.group else ()
         return Device(path, f"/sys/{path}", GIB, uses, tuple(self.held[path]), self.read_content(path))
 

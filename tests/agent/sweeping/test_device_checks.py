@@ -111,7 +111,7 @@ def test_regular_file_is_not_a_device(tmp_path: Path) -> None:
 
     assert inspect_device(str(path)).uses == ("is not a block device",)
     assert inspect_device("/dev/null").uses == ("is not a block device",)
-    assert inspect_device("/nonexistent").uses == ("cannot be opened: No such file or directory",)
+    assert inspect_device("/nonexistent").uses == ("does not exist",)
 
 
 UNKNOWN = "contains data of an unknown format (byte 8192 is not zero) that no sweep of this spool left"
