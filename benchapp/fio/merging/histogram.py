@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from itertools import accumulate, pairwise
-from math import isqrt
+from math import isclose, isqrt
 from typing import Final
 
 from benchapp.fio.numbers import BIGINT_MAXIMUM
@@ -88,3 +88,14 @@ def read_bucket(index: int) -> int:
     error_bits = (index >> _PLAT_BITS) - 1
     base = 1 << (error_bits + _PLAT_BITS)
     return base + int((index % _PLAT_VALUES + 0.5) * (1 << error_bits))
+
+
+# Of 29 groups of buckets in ns, and of 19 in µs before 3.0: stat.h.
+_LAST_NS: Final = (read_bucket(29 * _PLAT_VALUES - 1), read_bucket(19 * _PLAT_VALUES - 1) * 1000)
+# Text rounds to ms; the next bucket is 8e-3 away, and one of ns is 9e-5 from the last one of µs.
+_LAST_WITHIN: Final = 5e-5
+
+
+def is_saturated(value_ns: float) -> bool:
+    """Return whether a percentile is in the last bucket, which has all that took longer: the value is a minimum."""
+    return any(isclose(value_ns, last_ns, rel_tol=_LAST_WITHIN) for last_ns in _LAST_NS)

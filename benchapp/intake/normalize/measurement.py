@@ -3,7 +3,7 @@
 from typing import Any
 
 from benchapp.catalog.metrics import CATALOG
-from benchapp.fio.merging.histogram import coarsen_bins
+from benchapp.fio.merging.histogram import coarsen_bins, is_saturated
 from benchapp.fio.report import Direction, Group, Latency
 from benchapp.fio.workload.spec import WorkloadSpec
 from benchapp.intake.normalize.validity_inputs import RunContext, collect_validity_inputs
@@ -49,10 +49,12 @@ def measurement_columns(
     }
     for name, metric in CATALOG.items():
         if metric.percentile is not None:
-            values[name] = percentiles.get(metric.percentile)
-            if values[name] is not None and is_too_few(inputs.samples, metric.percentile):
-                values[name] = None
+            value = percentiles.get(metric.percentile)
+            if value is not None and is_too_few(inputs.samples, metric.percentile):
                 missing[name] = "few-samples"
+            elif value is not None and is_saturated(value):
+                missing[name] = "saturated"
+            values[name] = None if name in missing else value
         elif metric.latency_field:
             values[name] = total_or_completion and getattr(total_or_completion, metric.latency_field)
         else:

@@ -25,6 +25,7 @@ MISSING: Final = {
     "not-reported": "not reported: omitted by this fio version, its options, or the publisher",
     "out-of-range": "fio printed an impossible value",
     "per-job-samples": "fio before 3.13 averages the samples of concurrent jobs instead of adding them up",
+    "saturated": "longer than fio's histogram, which ends at 17.1 s (16.7 s before fio 3.0)",
     "short-run": "the run was shorter than fio's sampling interval",
     "unreliable-version": "this fio version is known to print a wrong value",
     "zero-runtime": "fio reported a runtime of zero",

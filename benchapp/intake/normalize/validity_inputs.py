@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 
 from benchapp.catalog.metrics import PERCENTILES
 from benchapp.fio.merging.directions import did_io
+from benchapp.fio.merging.histogram import is_saturated
 from benchapp.fio.report import Direction, Document, Group, Job, Latency, Samples, SteadyState
 from benchapp.fio.workload.sizes import parse_size
 from benchapp.fio.workload.spec import WorkloadSpec
@@ -218,7 +219,11 @@ def _describe_samples(context: RunContext, direction: Direction, latency: Latenc
         "samples": most if counted is None else counted,
         "is_sample_limit": most is not None,
         "percents": tuple(percent for percent in PERCENTILES.values() if percent in percentiles),
+        "mean_ns": latency.mean_ns if latency else None,
+        "minimum_ns": latency.minimum_ns if latency else None,
         "maximum_ns": latency.maximum_ns if latency else None,
+        "percentiles": tuple(percentiles.items()) if context.has_precise_values else (),
+        "saturated": next((pair for pair in percentiles.items() if is_saturated(pair[1])), None),
         "p99_99_ns": percentiles.get(99.99),
         "bandwidth_variation": samples.stddev / samples.mean if samples and samples.mean > 0 else None,
         "bandwidth_samples": count,

@@ -310,6 +310,11 @@ BADGES: Final[dict[str, Rule]] = {
         "The job asked for this direction and ran, but no I/O completed. IOPS and bandwidth are 0, latencies unknown.",
         "Check the device, its path and the kernel log of the host.",
     ),
+    "inconsistent": Rule(
+        "The mean latency is outside of what minimum, maximum and percentiles allow; or percentiles are longer than"
+        " fio's histogram, which ends at 17.1 s.",
+        "Update fio and run again. Beyond the histogram, use mean and maximum.",
+    ),
     "littles-law": Rule(
         "IOPS × mean total latency is outside 0.85 to 1.02 of iodepth × numjobs, with an asynchronous engine and no"
         " option that limits the queue.",

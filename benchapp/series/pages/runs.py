@@ -51,10 +51,12 @@ from benchapp.series.pages.run_tables import (
 )
 from benchapp.series.read.dimension_values import has_runs
 from benchapp.series.read.runs import (
+    FEW_SAMPLES,
     MEASUREMENTS_SHOWN,
+    SATURATED,
     RunDetail,
     RunRow,
-    has_too_few_samples,
+    find_withheld,
     list_percents,
     list_profiles,
     list_runs,
@@ -292,9 +294,11 @@ class PercentileTable:
         return any(line.before_run_id is not None for line in self.lines)
 
     @property
-    def reason(self) -> str:
+    def remarks(self) -> tuple[str, ...]:
         """Return why the chart omits some, empty if it shows all."""
-        return next((cell.reason for line in self.lines for cell in line.cells if cell.reason), "")
+        withheld = (cell for line in self.lines for cell in line.cells if cell.reason)
+        marks = ((("≥" if cell.text.startswith("≥") else "In parentheses"), cell.reason) for cell in withheld)
+        return tuple(f"{mark}, not in the chart: {reason}." for mark, reason in dict.fromkeys(marks))
 
 
 def make_percentile_table(run: RunDetail, before: Mapping[int, Measurement]) -> PercentileTable | None:
@@ -342,13 +346,13 @@ def _make_cells(
     values = measurement.percentile_values
     for percent in percents:
         value = values.get(percent)
-        is_few = value is not None and has_too_few_samples(measurement, percent)
+        code = find_withheld(measurement, percent)
         text = format_scaled(value, scale)
         yield PercentileCell(
             percent=f"{percent:.10g}",
-            text=f"({text})" if is_few else text,
+            text={FEW_SAMPLES: f"({text})", SATURATED: f"≥ {text}"}.get(code, text),
             raw=value,
-            reason=describe_missing("few-samples") if is_few else "",
+            reason=describe_missing(code) if code else "",
         )
 
 
@@ -524,7 +528,7 @@ def _make_csv_row(run: RunDetail, place: int, percents: list[float]) -> dict[str
         "latency_kind": measurement.latency_kind,
         **{
             f"latency_p{percent:.10g}_ns": None
-            if has_too_few_samples(measurement, percent)
+            if find_withheld(measurement, percent)
             else values.get(percent)
             for percent in percents
         },

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from benchapp.catalog.grammar import Filter
 from benchapp.catalog.metrics import JUDGED_METRICS, PERCENTILES, count_fitting
+from benchapp.fio.merging.histogram import is_saturated
 from benchapp.framework.read.binary_columns import fetch_rows
 from benchapp.framework.read.pagination import (
     Cursor,
@@ -257,6 +258,7 @@ def _count_measurements(run_ids: Sequence[int]) -> dict[int, int]:
 
 # Both the reason of a metric that is withheld and the code of the badge.
 FEW_SAMPLES: Final = "few-samples"
+SATURATED: Final = "saturated"
 # Measurements on a page of a run, and in an answer of the API.
 MEASUREMENTS_SHOWN: Final = 200
 # And characters of the options of their workloads: a usual measurement has a hundred.
@@ -437,15 +439,21 @@ def list_measurements(
     return tuple(rows[position : None if limit is None else position + limit])
 
 
-def has_too_few_samples(measurement: Measurement, percent: float) -> bool:
-    """Return whether too few samples lie beyond a percentile (0 to 100): the rule by which a metric is withheld.
+def find_withheld(measurement: Measurement, percent: float) -> str:
+    """Return why a percentile (0 to 100) is withheld, as a code of `missing`; "" if it is not.
 
-    It never contradicts the metrics: what is below a known one is known, what is beyond a withheld one is not.
+    Too few samples never contradict the metrics: what is below a known one is known, what is beyond a withheld one is
+    not.
     """
-    if any(percent <= at and getattr(measurement, metric) is not None for metric, at in PERCENTILES.items()):
-        return False
+    value = measurement.percentile_values.get(percent)
+    if value is None or any(
+        percent <= at and getattr(measurement, metric) is not None for metric, at in PERCENTILES.items()
+    ):
+        return ""
     withheld = (at for metric, at in PERCENTILES.items() if measurement.missing.get(metric) == FEW_SAMPLES)
-    return any(percent >= at for at in withheld) or is_too_few(_count_samples(measurement), percent)
+    if any(percent >= at for at in withheld) or is_too_few(_count_samples(measurement), percent):
+        return FEW_SAMPLES
+    return SATURATED if is_saturated(value) else ""
 
 
 def _count_samples(measurement: Measurement) -> int | None:

@@ -8,6 +8,7 @@ from typing import Final
 CODES: Final = (
     "failed-job",
     "no-io",
+    "inconsistent",
     "littles-law",
     "cached",
     "memory-filesystem",

@@ -54,7 +54,8 @@ class ValidityInputs:
     is_steady, steady_criterion, steady_deviation: of fio's own steadystate.
     cpu_percent: user and system of one clone; is_polling: busy-waits for completions, as configured.
     samples: of the percentiles, an upper bound if is_sample_limit; percents: those with a metric.
-    maximum_ns, p99_99_ns: of one distribution.
+    mean_ns, minimum_ns, maximum_ns, p99_99_ns, percentiles: of one distribution; percentiles (per cent, ns), ascending,
+    only if they are precise. saturated: the first one beyond fio's histogram.
     bandwidth_variation: stdev/mean of bandwidth_samples samples. members_missing, sync_action: of an md array;
     raid_state: as reported by btrfs, ZFS or a controller. memory_filesystem: tmpfs, ramfs or a RAM disk that holds the
     files.
@@ -87,8 +88,12 @@ class ValidityInputs:
     samples: int | None = None
     is_sample_limit: bool = False
     percents: tuple[float, ...] = ()
+    mean_ns: float | None = None
+    minimum_ns: float | None = None
     maximum_ns: float | None = None
     p99_99_ns: float | None = None
+    percentiles: tuple[tuple[float, float], ...] = ()
+    saturated: tuple[float, float] | None = None
     bandwidth_variation: float | None = None
     bandwidth_samples: int | None = None
     ios_per_sample: float | None = None

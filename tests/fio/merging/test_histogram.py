@@ -2,7 +2,13 @@
 
 import pytest
 
-from benchapp.fio.merging.histogram import coarsen_bins, find_percentiles, merge_bins, read_bucket
+from benchapp.fio.merging.histogram import (
+    coarsen_bins,
+    find_percentiles,
+    is_saturated,
+    merge_bins,
+    read_bucket,
+)
 from tests.fio.outputs import read_single
 
 
@@ -63,6 +69,22 @@ def test_merging_adds_counts_in_order_of_value() -> None:
 )
 def test_bucket_index_of_old_versions_gives_its_middle(index: int, value: int) -> None:
     assert read_bucket(index) == value
+
+
+@pytest.mark.parametrize(
+    ("value_ns", "is_last"),
+    [
+        # The last bucket of fio 3, as JSON and as text print it, and the one before.
+        (17_112_760_320, True),
+        (17_113_000_000, True),
+        (16_978_542_592, False),
+        # The last bucket of fio 2, and its neighbor in fio 3.
+        (16_711_680_000, True),
+        (16_710_107_136, False),
+    ],
+)
+def test_percentile_in_the_last_bucket_is_a_minimum(value_ns: int, is_last: bool) -> None:
+    assert is_saturated(value_ns) is is_last
 
 
 @pytest.mark.parametrize(

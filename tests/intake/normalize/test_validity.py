@@ -234,3 +234,20 @@ def test_options_of_the_global_section_alone_are_all_options() -> None:
     assert one.workload == other.workload
     assert one.workload["is_direct"] is False
     assert [badge["code"] for badge in one.values["badges"]] == ["cached", "too-short"]
+
+
+def test_percentiles_beyond_the_histogram_are_withheld() -> None:
+    report = json.loads(longer("07_json.out"))
+    latency = report["jobs"][0]["read"]["clat_ns"] | {"mean": 41.2e9, "max": 94_400_000_000}
+    latency["percentile"] = {"5.000000": 16_978_542_592} | dict.fromkeys(
+        ["10.000000", "50.000000", "95.000000", "99.000000", "99.900000"], 17_112_760_320
+    )
+    report["jobs"][0]["read"]["clat_ns"] = latency
+
+    (run,) = plan_submission(make_source(json.dumps(report).encode(), kind="fio")).runs
+
+    (row,) = run.measurements
+    assert [row.values[f"latency_{name}_ns"] for name in ("p50", "p95", "p99", "p99_9")] == [None] * 4
+    assert row.values["missing"]["latency_p99_ns"] == "saturated"
+    badge = next(badge for badge in row.values["badges"] if badge["code"] == "inconsistent")
+    assert badge["sentence"].startswith("fio's histogram ends at 17.1 s: percentiles from p10 on are longer")

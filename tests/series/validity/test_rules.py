@@ -34,6 +34,7 @@ GOOD = ValidityInputs(
     ios_per_sample=6400.0,
     members_missing=0,
 )
+SLOW = {"percentiles": ((50.0, 1e6), (99.0, 2e6)), "minimum_ns": 0.8e6, "p99_99_ns": None}
 
 
 def codes_of(**changes) -> list[str]:
@@ -113,6 +114,18 @@ def test_nothing_is_judged_from_what_is_not_known() -> None:
         ({"cpu_percent": 99.0, "is_polling": True}, []),
         ({"cpu_percent": 99.0, "is_polling": None}, []),
         ({"samples": 10_000, "maximum_ns": 10e9}, []),
+        # p99 below the mean: a hundredth of all I/Os took up to 1 s.
+        (SLOW | {"maximum_ns": 1e9, "mean_ns": 10e6}, []),
+        (SLOW | {"maximum_ns": 3e6, "mean_ns": 5e6}, ["inconsistent"]),
+        # Half of 1 ms, 49 % of 2 ms and 1 % of 3 ms are 1.51 ms; 2 % more is within the precision of fio.
+        (SLOW | {"maximum_ns": 3e6, "mean_ns": 1.54e6}, []),
+        (SLOW | {"maximum_ns": 3e6, "mean_ns": 1.56e6}, ["inconsistent"]),
+        # Half of at least 0.8 ms, 49 % of 1 ms and 1 % of 2 ms are 0.91 ms.
+        (SLOW | {"maximum_ns": 3e6, "mean_ns": 0.90e6}, []),
+        (SLOW | {"maximum_ns": 3e6, "mean_ns": 0.88e6}, ["inconsistent"]),
+        ({"minimum_ns": 10e6, "maximum_ns": 20e6, "mean_ns": 25e6}, ["inconsistent"]),
+        ({"minimum_ns": None, "maximum_ns": None, "mean_ns": 25e6}, []),
+        ({"saturated": (10.0, 17_112_760_320.0), "mean_ns": 41.2e9}, ["inconsistent"]),
         ({"samples": 9_999}, ["few-samples"]),
         ({"samples": 9_999, "percents": (50.0, 95.0, 99.0)}, []),
         ({"samples": None}, []),
@@ -175,6 +188,8 @@ def test_every_badge_is_in_the_list_and_has_a_sentence_and_numbers_that_are_numb
                 ios_per_sample=100.0,
                 samples=10,
                 percents=(99.0,),
+                mean_ns=2e6,
+                maximum_ns=1e6,
                 members_missing=2,
                 memory_filesystem="tmpfs",
             )

@@ -368,6 +368,20 @@ def test_percentile_table_puts_what_chance_decides_in_parentheses_and_off_the_ch
     assert "In parentheses, not in the chart: fewer than 10 samples" in page.words
 
 
+def test_percentiles_beyond_the_histogram_are_minima(viewer: Client) -> None:
+    run = make_run(parser_version=2)
+    withheld = {"latency_p99_ns": "saturated"}
+    percentiles = {"50": 9e9, "99": 17_112_760_320}
+    make_measurement(run, latency_p50_ns=9e9, latency_p99_ns=None, percentiles=percentiles, missing=withheld)
+
+    page = Page(viewer.get(reverse("run", args=[run.pk])))
+
+    assert "≥ 17.1" in page.words
+    assert "≥, not in the chart: longer than fio's histogram, which ends at 17.1 s" in page.words
+    row = read_csv(viewer, run)
+    assert (row["latency_p50_ns"], row["latency_p99_ns"]) == ("9000000000", "")
+
+
 def test_run_of_nothing_but_chance_has_its_table_and_no_chart(viewer: Client) -> None:
     run = make_run(parser_version=2)
     make_measurement(run, iops=5.0, percentiles=PERCENTILES, total_ios=5)
