@@ -34,7 +34,6 @@ from benchapp.models import (
     Study,
     User,
 )
-from benchapp.reports.write.studies import version_of
 from tests.access_table import WEB
 from tests.factories import (
     make_change,
@@ -226,7 +225,7 @@ def list_forms(parts: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
         },
         "prices/<int:price_id>/change": {"do": "remove"},
         "studies/add": {"title": "New"},
-        "studies/<int:study_id>/edit": {"title": "Changed", "do": "save", "version": version_of(study)},
+        "studies/<int:study_id>/edit": {"title": "Changed", "do": "save", "version": study.version},
         "studies/<int:study_id>/share": {"share": "yes"},
         "studies/<int:study_id>/snapshot": {"snapshot": "yes"},
         "hosts/add": {"name": "db-10"},

@@ -69,7 +69,7 @@ from benchapp.models.schedules.wanted_schedule import (
 )
 from benchapp.models.series import DirectionName, Series
 from benchapp.models.series_environment import SeriesEnvironment
-from benchapp.models.study import PanelKind, Study, StudySnapshot, StudySnapshotImage
+from benchapp.models.study import FrozenPanel, PanelKind, Study, StudyPanel, StudySnapshot, StudySnapshotImage
 from benchapp.models.submission import Kind, State, Submission
 from benchapp.models.subscription import (
     WITHHELD,
@@ -122,6 +122,7 @@ __all__ = [
     "EmailAddress",
     "Environment",
     "ExternalIdentity",
+    "FrozenPanel",
     "Heartbeat",
     "Host",
     "Incident",
@@ -163,6 +164,7 @@ __all__ = [
     "State",
     "StoredLayoutAnswer",
     "Study",
+    "StudyPanel",
     "StudySnapshot",
     "StudySnapshotImage",
     "Submission",

@@ -1,4 +1,4 @@
-"""What the entries of lists have in common that are never edited: detection policies and planned events."""
+"""What resources have in common whose columns are declared once, and what entries of lists that are never edited."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -16,6 +16,8 @@ _KINDS: Final[Mapping[type[Any], type]] = {
     models.FloatField: float,
     models.ForeignKey: int,
     models.IntegerField: int,
+    models.JSONField: list,
+    models.TextField: str,
 }
 
 
@@ -24,14 +26,30 @@ def find_column_type(field: Any) -> type:
     return next(kind for each, kind in _KINDS.items() if isinstance(field, each))
 
 
-class ListEntry(models.Model):
-    """An entry that a user creates, cancels and restores; its log names who did it.
+class Resource(models.Model):
+    """A row that users create.
 
     given: the columns that its creator gives, in the order of API, form and configuration file; no other can be
-    written. changed: the times that actions set, each with its person: `canceled_at` and `canceled_by`.
+    written.
     """
 
     given: ClassVar[Sequence[str]]
+
+    class Meta:
+        abstract = True
+
+    @classmethod
+    def list_fields(cls) -> list[Any]:
+        """Return the fields of the given columns."""
+        return [cls._meta.get_field(name) for name in cls.given]
+
+
+class ListEntry(Resource):
+    """A detection policy or a planned event: a user creates, cancels and restores it; its log names who did it.
+
+    changed: the times that actions set, each with its person: `canceled_at` and `canceled_by`.
+    """
+
     changed: ClassVar[Sequence[str]] = ("canceled_at",)
 
     reason: Any
@@ -43,11 +61,6 @@ class ListEntry(models.Model):
 
     class Meta:
         abstract = True
-
-    @classmethod
-    def list_fields(cls) -> list[Any]:
-        """Return the fields of the given columns."""
-        return [cls._meta.get_field(name) for name in cls.given]
 
     @classmethod
     def list_audited(cls) -> list[str]:

@@ -1,9 +1,15 @@
 """Studies: saved, shareable charts with text; snapshots of their numbers."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
 from django.contrib.postgres.functions import RandomUUID
 from django.db import models
 
+from benchapp.models.access.person_names import name_person
 from benchapp.models.account import User
+from benchapp.models.list_entry import Resource
 
 
 class PanelKind(models.TextChoices):
@@ -16,13 +22,44 @@ class PanelKind(models.TextChoices):
     LAYOUTS = "layouts", "Ranking of layouts"
 
 
-class Study(models.Model):
+@dataclass(frozen=True, slots=True)
+class StudyPanel:
+    """One chart of a study. query: query string of its page; title: "" for the automatic title; text: Markdown."""
+
+    kind: str
+    query: str
+    title: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenPanel:
+    """One chart of a snapshot, as of `StudySnapshot`. images: PNG by theme, of one that is to be stored.
+
+    place: in the snapshot, from 1; 0 for one that is to be stored.
+    """
+
+    kind: str
+    query: str
+    title: str
+    content: str
+    width: int
+    height: int
+    place: int = 0
+    images: Mapping[str, bytes] = field(default_factory=dict)
+
+
+class Study(Resource):
     """Charts with title and text.
 
-    text: Markdown, sanitized when it is rendered. owner: null for a sample.
-    panels: [{kind: PanelKind, query: query string of the page, title, text}].
-    share_token: the link with it gives read access to this study only; null if not shared. uid: identity in archives.
+    text: Markdown, sanitized when it is rendered. owner: null for a sample. panels: [{kind: PanelKind, query, title,
+    text}]. share_token: the link with it gives read access to this study only; null if not shared. uid: identity in
+    archives.
     """
+
+    given = ("title", "text", "panels")
+    # Counted by queries, which need not read the panels.
+    panel_count: int
 
     uid = models.UUIDField(db_default=RandomUUID(), unique=True, editable=False)
     title = models.CharField(max_length=200)
@@ -38,6 +75,44 @@ class Study(models.Model):
 
     def __str__(self) -> str:
         return self.title
+
+    @property
+    def charts(self) -> tuple[StudyPanel, ...]:
+        """Return the panels."""
+        return tuple(StudyPanel(**panel) for panel in self.panels)
+
+    @property
+    def owner_name(self) -> str:
+        """Return the name of the owner; "" for a sample."""
+        return name_person(self.owner)
+
+    @property
+    def is_shared(self) -> bool:
+        """Return whether it has a shared link."""
+        return self.share_token is not None
+
+    @property
+    def version(self) -> str:
+        """Return what changes with each change, to detect concurrent ones."""
+        return self.updated_at.isoformat()
+
+    @property
+    def taken_snapshot(self) -> "StudySnapshot | None":
+        """Return its snapshot; None for current data."""
+        return getattr(self, "snapshot", None)
+
+    @property
+    def snapshot_at(self) -> datetime | None:
+        """Return when its numbers were frozen; None for current data."""
+        snapshot = self.taken_snapshot
+        return snapshot.taken_at if snapshot else None
+
+    @property
+    def frozen_charts(self) -> list[FrozenPanel | None]:
+        """Return for each panel its chart in the snapshot; None for one that was added or changed since."""
+        snapshot = self.taken_snapshot
+        first = {(chart.kind, chart.query): chart for chart in reversed(snapshot.charts if snapshot else ())}
+        return [first.get((panel.kind, panel.query)) for panel in self.charts]
 
 
 class StudySnapshot(models.Model):
@@ -56,6 +131,16 @@ class StudySnapshot(models.Model):
     def __str__(self) -> str:
         return f"snapshot of study {self.study_id}"
 
+    @property
+    def charts(self) -> tuple[FrozenPanel, ...]:
+        """Return the panels with their places."""
+        return tuple(FrozenPanel(place=place, **panel) for place, panel in enumerate(self.panels, start=1))
+
+    @property
+    def taken_by_name(self) -> str:
+        """Return who took it; "" if that is not known."""
+        return name_person(self.taken_by)
+
 
 class StudySnapshotImage(models.Model):
     """The chart of one panel of a snapshot in one theme, as PNG. place: in the snapshot, from 1."""
@@ -69,7 +154,7 @@ class StudySnapshotImage(models.Model):
 
     class Meta:
         constraints = (
-            # Also serves queries.studies.read_snapshot_image.
+            # Also serves read_snapshot_image.
             models.UniqueConstraint(
                 fields=["snapshot", "place", "theme"], name="study_snapshot_image_is_unique"
             ),

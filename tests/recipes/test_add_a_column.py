@@ -13,6 +13,7 @@ from tests.recipes import Tree
 FIELD = '    ticket = models.CharField(max_length=60, blank=True, default="")\n'
 HEAD, CELL = '<th scope="col">Ticket</th>', "<td>{{ row.ticket }}</td>"
 FACT = "<div><dt>Ticket</dt><dd>{{ row.ticket }}</dd></div>\n"
+INPUT = '<input type="text" name="ticket" maxlength="60" aria-label="Ticket" value="{{ ticket }}">\n'
 # Texts, and before which text of their file they are inserted.
 TEXTS = {
     "benchapp/models/policies/detection_policy.py": (
@@ -30,6 +31,18 @@ TEXTS = {
         (CELL, "<td>{{ row.get_kind_display|lower }}</td>"),
     ),
     "templates/incidents/maintenance/planned_event.html": ((FACT, "<div><dt>State</dt>"),),
+    "benchapp/models/study.py": (('"ticket", ', '"panels")'), (FIELD, "    owner = models")),
+    "templates/reports/_study_fields.html": ((INPUT, '    <label for="study-text">'),),
+    "templates/reports/studies.html": (
+        (HEAD, '<th scope="col">Owner</th>'),
+        (CELL.replace("row", "study"), "<td>{% if study.owner_name %}"),
+    ),
+    "templates/reports/study.html": (
+        (
+            f'<dl class="facts">{FACT.strip()}</dl>\n'.replace("row", "study"),
+            '{% include "reports/_study_body',
+        ),
+    ),
 }
 # In a transaction that is rolled back: the database of the tests does not keep the column.
 SCRIPT = """
@@ -42,21 +55,21 @@ from django.test.utils import setup_test_environment
 from benchapp.operation.configuration.apply import apply_configuration, export_configuration
 from benchapp.models import AuditRecord, Role, User
 
-def show(path, page, body, form):
+def show(path, page, body, form, kind, state):
     name = path.replace("-", "_")
     added = client.post(f"/{page}/add", {**body, **form, "ticket": "OPS-1"})
     answer = client.post(f"/api/v1/{path}", {**body, "ticket": "OPS-2"}, content_type="application/json")
     refused = client.post(f"/api/v1/{path}", {**body, "ticket": "x" * 61}, content_type="application/json")
     exported = export_configuration()
     apply_configuration(exported.replace("OPS-2", "OPS-3"), prune=True, dry_run=False, author=None)
-    rows = client.get(f"/api/v1/{path}?fields=ticket,canceled_at").json()[name]
-    audited = AuditRecord.objects.filter(kind=name.replace("policies", "policy").removesuffix("s"))
+    rows = client.get(f"/api/v1/{path}?fields=ticket{state}").json()[name]
+    audited = AuditRecord.objects.filter(kind=kind)
     return {
         "form": 'name="ticket" maxlength="60"' in client.get(f"/{page}/add").content.decode(),
         "list page": "<td>OPS-1</td>" in client.get(f"/{page}/").content.decode(),
         "entry page": "<dd>OPS-1</dd>" in client.get(added["Location"]).content.decode(),
         "API": [answer.json()["ticket"], refused.json()["pointer"]],
-        "rows in effect": sorted(row["ticket"] for row in rows if row["canceled_at"] is None),
+        "rows in effect": sorted(row["ticket"] for row in rows if row.get("canceled_at") is None),
         "CSV": "OPS-1" in b"".join(client.get(f"/api/v1/{path}?format=csv&fields=ticket")).decode(),
         "configuration": exported.partition(name)[2].count("ticket: OPS-"),
         "audit": sorted(row.after["ticket"] for row in audited if "ticket" in row.after),
@@ -74,15 +87,23 @@ print(json.dumps(shown))
 """
 
 
-def test_column_is_a_field_with_a_name_and_two_places_of_templates(db: None, tmp_path: Path) -> None:
+def test_column_is_a_field_with_a_name_and_its_places_in_templates(db: None, tmp_path: Path) -> None:
     tree = Tree(tmp_path, recipe="Add a column to a list", parts=("benchapp", "templates"))
-    now = datetime.now(UTC)
+    now, state = datetime.now(UTC), ",canceled_at"
     span = {"from_at": now.isoformat(), "to_at": (now + timedelta(days=1)).isoformat()}
     policy = {"metric": "iops", "smallest_change": 0.2, "filter": "host:db-1", "reason": "noisy"}
     event = {"kind": "change", **span, "filter": "host:db-1", "reason": "new rack"}
     lists = [
-        ("detection-policies", "policies", policy, {"threshold": "20", "filter": ""}),
-        ("planned-events", "maintenance", event, {"zone": "UTC", "filter": ""}),
+        (
+            "detection-policies",
+            "policies",
+            policy,
+            {"threshold": "20", "filter": ""},
+            "detection_policy",
+            state,
+        ),
+        ("planned-events", "maintenance", event, {"zone": "UTC", "filter": ""}, "planned_event", state),
+        ("studies", "studies", {"title": "Disks"}, {"title": "Volumes"}, "study", ""),
     ]
 
     for name, inserted in TEXTS.items():
@@ -105,5 +126,5 @@ def test_column_is_a_field_with_a_name_and_two_places_of_templates(db: None, tmp
             "audit": ["OPS-1", "OPS-2", "OPS-3"],
         }
     ] * len(lists)
-    # With the migration four for each list.
-    assert len(tree.changed) == 3 * len(lists)
+    # With the migration four for each list, and five for studies.
+    assert len(tree.changed) == 3 + 3 + 4

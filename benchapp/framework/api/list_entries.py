@@ -35,24 +35,29 @@ from benchapp.models import name_person
 from benchapp.models.list_entry import ListEntry, find_column_type
 
 
+def list_given(given: type[serializers.ModelSerializer[Any]]) -> dict[str, Any]:
+    """Return the types of the given columns: those of the model, with the help texts of their serializer."""
+    fields, model = given().fields, _find_model(given)
+    return {field.name: _find_type(field, fields[field.name].help_text) for field in model.list_fields()}
+
+
 def with_entry_columns(
     given: type[serializers.ModelSerializer[Any]], *, after: Mapping[str, Sequence[str]]
 ) -> Callable[[type[Kind]], type[Kind]]:
     """Decorate the answer of a row: it gets the columns of an entry, in the order of the JSON.
 
-    given: the serializer of what a creator gives: types are those of the model, descriptions its help texts. after: the
-    fields of the answer itself, by the given column that they follow; a given column of the answer keeps its type.
+    given: the serializer of what a creator gives. after: the fields of the answer itself, by the given column that they
+    follow; a given column of the answer keeps its type.
     """
 
     def decorate(kind: type[Kind]) -> type[Kind]:
         own = get_type_hints(kind, include_extras=True)
-        fields, model = given().fields, _find_model(given)
         columns: dict[str, Any] = {"id": int}
-        for field in model.list_fields():
-            columns[field.name] = own.get(field.name) or _find_type(field, fields[field.name].help_text)
-            columns |= {name: own[name] for name in after.get(field.name, ())}
+        for column, type_ in list_given(given).items():
+            columns[column] = own.get(column, type_)
+            columns |= {name: own[name] for name in after.get(column, ())}
         columns |= {"created_by": str | None, "created_at": Time}
-        for name in model.changed:
+        for name in _find_model(given).changed:
             columns |= {_name_author(name): str | None, name: Time | None}
         columns |= {"url": str, "page": str}
         return defstruct(  # type: ignore[return-value]  # the same class, with more fields
@@ -67,7 +72,7 @@ def with_entry_columns(
     return decorate
 
 
-def _find_model(given: type[serializers.ModelSerializer[Any]]) -> type[ListEntry]:
+def _find_model(given: type[serializers.ModelSerializer[Any]]) -> Any:
     return given.Meta.model
 
 

@@ -8,8 +8,9 @@ from urllib.parse import unquote_plus
 import orjson
 from django.db import connection
 
+from benchapp.framework.write.conflicts import BadValue
 from benchapp.operation.archive.container import BadArchive
-from benchapp.reports.write.studies import BadStudy, read_panels
+from benchapp.reports.write.studies import read_panels
 
 _BATCH: Final = 500
 # Kinds of automatic events whose text names another incident, as pipeline.incidents writes it.
@@ -80,7 +81,7 @@ def rewrite_panels() -> None:
         for study_id, title, panels in rows:
             try:
                 valid = read_panels(orjson.loads(panels))
-            except BadStudy as error:
+            except BadValue as error:
                 raise BadArchive(f"studies: {title[:80]!r}{error.pointer}: {error}") from error
             charts = [
                 {

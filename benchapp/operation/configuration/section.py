@@ -8,7 +8,7 @@ from typing import Any, Final
 from benchapp.framework.write.conflicts import BadValue
 from benchapp.framework.write.list_entries import EntryList
 from benchapp.models import User
-from benchapp.models.list_entry import ListEntry, find_column_type
+from benchapp.models.list_entry import Resource, find_column_type
 from benchapp.operation.configuration.document import ConfigurationFault, GivenEntry, read_moment
 
 Values = Mapping[str, Any]
@@ -66,7 +66,7 @@ class ConfigurationSection:
     resolve: Callable[[Values], Values] = dict
 
 
-def list_members(model: type[ListEntry], *, last: Sequence[str] = ()) -> dict[str, Member]:
+def list_members(model: type[Resource], *, last: Sequence[str] = ()) -> dict[str, Member]:
     """Return the members of an entry: what its creator gives, except ids of other rows, which differ elsewhere.
 
     last: columns that follow the others.

@@ -8,6 +8,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from benchapp.framework.pages.access import choose_next, needs_role, read_person
+from benchapp.framework.write.conflicts import BadValue
 from benchapp.models import Role, User
 from benchapp.reports.pages.panels import list_kinds, make_panel, read_panel_query
 from benchapp.reports.read.pinned_charts import read_pinned_chart
@@ -19,7 +20,7 @@ from benchapp.reports.write.pinned_charts import (
     remove_pin,
     rename_pin,
 )
-from benchapp.reports.write.studies import TITLE_LENGTH, BadStudy, read_panel
+from benchapp.reports.write.studies import TITLE_LENGTH, read_panel
 
 
 @require_POST
@@ -31,7 +32,7 @@ def add_pin(request: HttpRequest) -> HttpResponse:
             {"kind": request.POST.get("kind"), "query": read_panel_query(request.POST.get("query", ""))}
         )
         pin_chart(read_person(request), panel)
-    except (BadStudy, BadPin) as problem:
+    except (BadValue, BadPin) as problem:
         messages.error(request, f"Not pinned: {problem}.", extra_tags="bad")
     else:
         messages.success(request, "Pinned to your overview.", extra_tags="good")

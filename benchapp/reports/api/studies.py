@@ -22,6 +22,7 @@ from benchapp.framework.api.answers import (
     list_columns,
     with_columns,
 )
+from benchapp.framework.api.list_entries import list_given
 from benchapp.framework.api.lists import answer_list, take_page_request
 from benchapp.framework.api.openapi import in_formats
 from benchapp.framework.api.parameters import (
@@ -35,25 +36,21 @@ from benchapp.framework.api.permissions import MayReadOrEdit, find_person, read_
 from benchapp.framework.api.problems import ErrorProblems, Problem, bad_value, map_errors, not_found
 from benchapp.framework.api.responses import answer_json
 from benchapp.framework.api.view import ApiView, read_body
-from benchapp.layouts.read.question_form import BadQuestion, check_question
-from benchapp.models import PanelKind, Role
-from benchapp.reports.read.studies import PanelRow, StudyDetail, StudyRow, list_studies, read_study
+from benchapp.framework.write.conflicts import BadValue
+from benchapp.layouts.read.question_form import check_question
+from benchapp.models import PanelKind, Role, Study
+from benchapp.reports.read.studies import list_studies, read_study
 from benchapp.reports.write.studies import (
     PANELS_MAXIMUM,
-    TEXT_LENGTH,
-    TITLE_LENGTH,
-    BadStudy,
     StudyChanged,
-    StudyPanel,
     change_study,
+    check_questions,
     create_study,
     delete_study,
     read_panels,
 )
 
-_KINDS: Final = ", ".join(PanelKind.values)
-
-_PROBLEMS: Final[ErrorProblems] = {BadStudy: bad_value, StudyChanged: partial(not_found, "study")}
+_PROBLEMS: Final[ErrorProblems] = {BadValue: bad_value, StudyChanged: partial(not_found, "study")}
 
 
 class PanelAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -64,9 +61,40 @@ class PanelAnswer(ApiAnswer, kw_only=True, frozen=True):
     page: str
 
 
+class PanelInput(serializers.Serializer[Any]):
+    """One chart."""
+
+    kind = serializers.CharField(help_text=", ".join(PanelKind.values))
+    query = serializers.CharField(required=False, allow_blank=True)
+    title = serializers.CharField(required=False, allow_blank=True)
+    text = serializers.CharField(required=False, allow_blank=True)
+
+
+class StudyInput(serializers.ModelSerializer[Any]):
+    """A new study."""
+
+    panels = PanelInput(many=True, required=False, help_text=f"at most {PANELS_MAXIMUM}")
+
+    class Meta:
+        model = Study
+        fields = Study.given
+        extra_kwargs: dict[str, Any] = {"text": {"help_text": "Markdown"}}
+
+
+class StudyChanges(StudyInput):
+    """Changes to a study; omitted members are not changed."""
+
+    class Meta(StudyInput.Meta):
+        extra_kwargs = {**StudyInput.Meta.extra_kwargs, "title": {"required": False}}
+
+
+_COLUMNS: Final = {
+    name: kind for name, kind in list_given(StudyInput).items() if name not in ("text", "panels")
+}
+
+
+@with_columns({"id": int} | _COLUMNS)
 class StudyRowAnswer(ApiAnswer, kw_only=True, frozen=True):
-    id: int
-    title: str
     owner: Annotated[str | None, Meta(description="null for a sample")]
     panel_count: int
     is_shared: Annotated[bool, Meta(description="the study has a shared link")]
@@ -90,42 +118,14 @@ class ListedStudyAnswer(ChosenColumns, kw_only=True, frozen=True):
     """A study has the columns that `fields` names."""
 
 
-STUDY_COLUMNS: Final = list_columns(ListedStudyAnswer)
-
-
 class StudyPage(AnswerPage, kw_only=True, frozen=True):
     studies: Sequence[ListedStudyAnswer]
-
-
-class PanelInput(serializers.Serializer[Any]):
-    """One chart."""
-
-    kind = serializers.CharField(help_text=_KINDS)
-    query = serializers.CharField(required=False, allow_blank=True)
-    title = serializers.CharField(required=False, allow_blank=True)
-    text = serializers.CharField(required=False, allow_blank=True)
-
-
-class StudyInput(serializers.Serializer[Any]):
-    """A new study."""
-
-    title = serializers.CharField(max_length=TITLE_LENGTH)
-    text = serializers.CharField(
-        required=False, allow_blank=True, max_length=TEXT_LENGTH, help_text="Markdown"
-    )
-    panels = PanelInput(many=True, required=False, help_text=f"at most {PANELS_MAXIMUM}")
-
-
-class StudyChanges(StudyInput):
-    """Changes to a study; omitted members are not changed."""
-
-    title = serializers.CharField(required=False, max_length=TITLE_LENGTH)
 
 
 class StudyParameters(PageParameters):
     """Columns and page of the studies."""
 
-    columns = STUDY_COLUMNS
+    columns = list_columns(ListedStudyAnswer)
     sort = time_order_parameter("updated_at")
 
 
@@ -161,12 +161,8 @@ class Studies(ApiView):
         refuse_parameters(request)
         wanted = read_body(request, StudyInput)
         with map_errors(_PROBLEMS):
-            study = create_study(
-                wanted["title"],
-                text=wanted.get("text", ""),
-                panels=_read_new_panels(wanted.get("panels", [])),
-                owner=find_person(request),
-            )
+            check_questions(read_panels(wanted.get("panels", [])), check_question)
+            study = create_study(Study(**wanted, owner=find_person(request)))
         body = _describe_study(find_study(study.pk))
         return Response(body, status=201, headers={"Location": body.url})
 
@@ -190,8 +186,7 @@ class OneStudy(ApiView):
         check_mine(request, study)
         wanted = read_body(request, StudyChanges)
         with map_errors(_PROBLEMS):
-            if "panels" in wanted:
-                wanted["panels"] = _read_new_panels(wanted["panels"], stored=study.panels)
+            check_questions(read_panels(wanted.get("panels", [])), check_question, stored=study.charts)
             change_study(study_id, **wanted)
         return answer_json(request, _describe_study(find_study(study_id)))
 
@@ -204,27 +199,14 @@ class OneStudy(ApiView):
         return Response(status=204)
 
 
-def _read_new_panels(given: Any, *, stored: Sequence[PanelRow] = ()) -> tuple[StudyPanel, ...]:
-    """Validate panels; the questions of those that are stored already may have become invalid. Raises BadStudy."""
-    panels = read_panels(given)
-    known = {(panel.kind, panel.query) for panel in stored}
-    for place, panel in enumerate(panels):
-        try:
-            if panel.kind == PanelKind.LAYOUTS and (panel.kind, panel.query) not in known:
-                check_question(panel.query)
-        except BadQuestion as problem:
-            raise BadStudy(f"/panels/{place}/query", str(problem)) from problem
-    return panels
-
-
-def find_study(study_id: int) -> StudyDetail:
+def find_study(study_id: int) -> Study:
     study = read_study(study_id)
     if study is None:
         raise not_found("study", f"study {study_id} not found")
     return study
 
 
-def check_mine(request: Request, study: StudyDetail) -> None:
+def check_mine(request: Request, study: Study) -> None:
     """Reject editors who do not own the study; admins may change all."""
     if read_api_token(request) is not None:
         return
@@ -239,20 +221,18 @@ def check_mine(request: Request, study: StudyDetail) -> None:
         )
 
 
-def _describe_owner(study: StudyRow | StudyDetail) -> dict[str, Any]:
+def _describe_owner(study: Study) -> dict[str, Any]:
     return {
         "owner": study.owner_name or None,
-        "url": f"{PREFIX}/studies/{study.id}",
-        "page": f"/studies/{study.id}/",
+        "url": f"{PREFIX}/studies/{study.pk}",
+        "page": f"/studies/{study.pk}/",
     }
 
 
-def _describe_study(study: StudyDetail) -> StudyAnswer:
+def _describe_study(study: Study) -> StudyAnswer:
     return build(
         StudyAnswer,
         study,
-        panel_count=len(study.panels),
-        is_shared=study.share_token is not None,
-        panels=[build(PanelAnswer, panel, page=f"/{panel.kind}/?{panel.query}") for panel in study.panels],
+        panels=[build(PanelAnswer, panel, page=f"/{panel.kind}/?{panel.query}") for panel in study.charts],
         **_describe_owner(study),
     )

@@ -17,10 +17,10 @@ from benchapp.framework.api.permissions import MayRead, MayReadOrEdit, find_pers
 from benchapp.framework.api.problems import Problem, not_found
 from benchapp.framework.api.responses import answer_image, answer_json
 from benchapp.framework.api.view import ApiView
-from benchapp.models import PanelKind
+from benchapp.models import FrozenPanel, PanelKind, Study
 from benchapp.reports.api.studies import check_mine, find_study
-from benchapp.reports.read.studies import StudyDetail, read_snapshot_image
-from benchapp.reports.write.studies import FrozenPanel, StudyChanged, remove_snapshot, store_snapshot
+from benchapp.reports.read.studies import read_snapshot_image, read_study
+from benchapp.reports.write.studies import StudyChanged, remove_snapshot, store_snapshot
 
 
 class SnapshotChartAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -54,7 +54,7 @@ class SnapshotImageParameters(Parameters):
 class PanelFreezer(Protocol):
     """What draws the charts of a study with their current numbers."""
 
-    def __call__(self, request: HttpRequest, study: StudyDetail) -> Sequence[FrozenPanel]:
+    def __call__(self, request: HttpRequest, study: Study) -> Sequence[FrozenPanel]:
         """Return the charts; raises TooManyDrawings."""
 
 
@@ -112,7 +112,7 @@ class StudySnapshotImageView(ApiView):
     def get(self, request: Request, study_id: int, place: int) -> HttpResponse:
         """Read a chart of the snapshot of a study as PNG."""
         wanted = read_parameters(request, SnapshotImageParameters)
-        content = read_snapshot_image(study_id, place, wanted["theme"])
+        content = read_snapshot_image(read_study(study_id), place, wanted["theme"])
         if content is None:
             detail = f"study {study_id} has no snapshot with a chart {place}"
             raise not_found("chart", detail)
@@ -123,20 +123,20 @@ def _no_snapshot(study_id: int) -> Problem:
     return not_found("snapshot", f"study {study_id} has no snapshot: it shows current data")
 
 
-def _describe(study: StudyDetail) -> SnapshotAnswer:
-    if study.snapshot is None:
-        raise _no_snapshot(study.id)
-    url = f"{PREFIX}/studies/{study.id}/snapshot"
-    found = [study.snapshot.find_panel(panel) for panel in study.panels]
+def _describe(study: Study) -> SnapshotAnswer:
+    snapshot = study.taken_snapshot
+    if snapshot is None:
+        raise _no_snapshot(study.pk)
+    url = f"{PREFIX}/studies/{study.pk}/snapshot"
     return SnapshotAnswer(
-        study=study.id,
-        taken_at=study.snapshot.taken_at,
-        taken_by=study.snapshot.taken_by_name or None,
+        study=study.pk,
+        taken_at=snapshot.taken_at,
+        taken_by=snapshot.taken_by_name or None,
         charts=[
-            build(SnapshotChartAnswer, each, image=f"{url}/charts/{each.place}")
-            for each in found
-            if each is not None
+            build(SnapshotChartAnswer, chart, image=f"{url}/charts/{chart.place}")
+            for chart in study.frozen_charts
+            if chart is not None
         ],
         url=url,
-        page=f"/studies/{study.id}/",
+        page=f"/studies/{study.pk}/",
     )

@@ -1,5 +1,6 @@
 """Save a chart as a study; edit, share, freeze and delete studies."""
 
+from dataclasses import asdict
 from typing import Any, Final
 
 from django.contrib import messages
@@ -15,19 +16,20 @@ from benchapp.charts.images.frame import CONTENT_TYPES, THEMES, ImageOptions, To
 from benchapp.framework.pages.access import can, needs_role, read_person
 from benchapp.framework.pages.page_context import without_preferences
 from benchapp.framework.read.result_cache import STUDY_S, make_key
-from benchapp.layouts.read.question_form import BadQuestion, check_question
-from benchapp.models import PanelKind, Role
+from benchapp.framework.write.conflicts import BadValue
+from benchapp.layouts.read.question_form import check_question
+from benchapp.models import PanelKind, Role, Study, StudyPanel
 from benchapp.reports.pages.panel_image import draw_panel
 from benchapp.reports.pages.panels import name_panel, read_panel_query
 from benchapp.reports.pages.snapshots import freeze_panels
 from benchapp.reports.pages.views import find_study, may_edit
-from benchapp.reports.read.studies import PanelRow, StudyDetail, list_own_studies, read_study
+from benchapp.reports.read.studies import list_own_studies, read_study
 from benchapp.reports.write.studies import (
-    BadStudy,
+    TITLE_LENGTH,
     StudyChanged,
-    StudyPanel,
     add_panel,
     change_study,
+    check_questions,
     create_study,
     delete_study,
     read_panel,
@@ -37,7 +39,6 @@ from benchapp.reports.write.studies import (
     store_snapshot,
 )
 
-_TITLE_LENGTH: Final = 200
 # Drawn at twice the size at which the form shows them.
 THUMBNAIL_WIDTH: Final = 640
 THUMBNAIL_HEIGHT: Final = 336
@@ -55,14 +56,14 @@ def add_study(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         try:
             return redirect("study", study_id=_save_chart(request, given))
-        except (BadStudy, StudyChanged) as problem:
+        except (BadValue, StudyChanged) as problem:
             error = f"{problem}."
     context = {
         "kind": given.get("kind", "") if given.get("kind") in PanelKind.values else "",
         "query": read_panel_query(given.get("query", "")),
-        "title": given.get("title", "")[:_TITLE_LENGTH],
-        "proposed": given.get("proposed", given.get("title", ""))[:_TITLE_LENGTH],
-        "text": given.get("text", ""),
+        **_read_texts(given),
+        "title": given.get("title", "")[:TITLE_LENGTH],
+        "proposed": given.get("proposed", given.get("title", ""))[:TITLE_LENGTH],
         "into": given.get("into", ""),
         "own": own,
         "error": error,
@@ -79,15 +80,9 @@ def edit_study(request: HttpRequest, study_id: int) -> HttpResponse:
     if request.method != "POST":
         return _show_form(request, detail)
     try:
-        panels = _read_panels(request, detail)
-        change_study(
-            study_id,
-            version=request.POST.get("version", ""),
-            title=request.POST.get("title"),
-            text=request.POST.get("text"),
-            panels=panels,
-        )
-    except BadStudy as problem:
+        given = {**_read_texts(request.POST), "panels": _read_panels(request, detail)}
+        change_study(study_id, version=request.POST.get("version", ""), **given)
+    except BadValue as problem:
         return _show_form(request, detail, error=f"{problem}.", status=400)
     except StudyChanged as problem:
         return _show_form(request, read_study(study_id) or detail, error=f"{problem}.", status=409)
@@ -142,7 +137,7 @@ def thumbnail(request: HttpRequest, study_id: int, place: int, theme: str) -> Ht
     detail = _find_mine(request, study_id)
     if not 1 <= place <= len(detail.panels) or theme not in THEMES:
         raise Http404(f"Study {study_id} has no such chart.")
-    panel = detail.panels[place - 1]
+    panel = detail.charts[place - 1]
     options = ImageOptions(
         "png", THUMBNAIL_WIDTH, THUMBNAIL_HEIGHT, theme="dark" if theme == "dark" else "light"
     )
@@ -169,7 +164,7 @@ def remove_study(request: HttpRequest, study_id: int) -> HttpResponse:
     return redirect("studies")
 
 
-def _find_mine(request: HttpRequest, study_id: int) -> StudyDetail:
+def _find_mine(request: HttpRequest, study_id: int) -> Study:
     detail = find_study(study_id)
     if not may_edit(request, detail):
         owner = f"belongs to {detail.owner_name}" if detail.owner_name else "is a sample"
@@ -181,46 +176,36 @@ def _save_chart(request: HttpRequest, given: Any) -> int:
     """Create the study, or add the chart to the chosen one; return its id."""
     has_panel = bool(given.get("kind"))
     into = given.get("into", "")
-    title, text = given.get("title", ""), given.get("text", "")
     if not (into.isascii() and into.isdigit() and len(into) < 19):
-        panels = [_make_panel(given)] if has_panel else []
-        return create_study(title, text=text, panels=panels, owner=read_person(request)).pk
+        panels = [asdict(_make_panel(given))] if has_panel else []
+        return create_study(Study(**_read_texts(given), panels=panels, owner=read_person(request))).pk
     study = _find_mine(request, int(into))
     if has_panel:
         # The proposed title describes today's data; a panel without a title always describes the current data.
+        title = given.get("title", "")
         own_title = "" if title == given.get("proposed") else title
-        add_panel(study.id, read_panel({**_plain(_make_panel(given)), "title": own_title, "text": text}))
-    return study.id
+        add_panel(study.pk, _make_panel(given, title=own_title, text=given.get("text")))
+    return study.pk
 
 
-def _make_panel(given: Any) -> StudyPanel:
-    """Return the chart to save; raises BadStudy."""
-    panel = read_panel({"kind": given.get("kind"), "query": read_panel_query(given.get("query", ""))})
-    try:
-        if panel.kind == PanelKind.LAYOUTS:
-            check_question(panel.query)
-    except BadQuestion as problem:
-        raise BadStudy("/query", str(problem)) from problem
+def _read_texts(given: Any) -> dict[str, Any]:
+    """Return what the form has of the study itself."""
+    return {name: given.get(name, "") for name in Study.given if name != "panels"}
+
+
+def _make_panel(given: Any, **texts: Any) -> StudyPanel:
+    """Return the chart to save. Raises BadValue."""
+    query = read_panel_query(given.get("query", ""))
+    panel = read_panel({"kind": given.get("kind"), "query": query, **texts})
+    check_questions([panel], check_question)
     return panel
 
 
-def _plain(panel: StudyPanel) -> dict[str, str]:
-    return {"kind": panel.kind, "query": panel.query}
-
-
-def _read_panels(request: HttpRequest, detail: StudyDetail) -> list[StudyPanel]:
+def _read_panels(request: HttpRequest, detail: Study) -> list[dict[str, Any]]:
     """Return the panels with the texts of the form, in the order after the pressed button ("up:2")."""
     panels = [
-        read_panel(
-            {
-                "kind": row.kind,
-                "query": row.query,
-                "title": request.POST.get(f"title-{place}", row.title),
-                "text": request.POST.get(f"text-{place}", row.text),
-            },
-            f"/panels/{place}",
-        )
-        for place, row in enumerate(detail.panels)
+        {**panel, **{name: request.POST.get(f"{name}-{place}", panel[name]) for name in ("title", "text")}}
+        for place, panel in enumerate(detail.panels)
     ]
     action, _, number = request.POST.get("do", "save").partition(":")
     place = int(number) if number.isascii() and number.isdigit() and len(number) < 4 else -1
@@ -232,22 +217,19 @@ def _read_panels(request: HttpRequest, detail: StudyDetail) -> list[StudyPanel]:
     return panels
 
 
-def _show_form(
-    request: HttpRequest, detail: StudyDetail, *, error: str = "", status: int = 200
-) -> HttpResponse:
+def _show_form(request: HttpRequest, detail: Study, *, error: str = "", status: int = 200) -> HttpResponse:
     """Show the form with the input if that was rejected, else with the stored values."""
     typed = request.POST if status == 400 else {}
     context = {
         "study": detail,
-        "title": typed.get("title", detail.title),
-        "text": typed.get("text", detail.text),
-        "panels": [_make_row(detail.id, typed, place, row) for place, row in enumerate(detail.panels)],
+        **{name: typed.get(name, getattr(detail, name) or "") for name in Study.given},
+        "panels": [_make_row(detail.pk, typed, place, row) for place, row in enumerate(detail.charts)],
         "error": error,
     }
     return render(request, "reports/edit_study.html", context, status=status)
 
 
-def _make_row(study_id: int, typed: Any, place: int, row: PanelRow) -> dict[str, Any]:
+def _make_row(study_id: int, typed: Any, place: int, row: StudyPanel) -> dict[str, Any]:
     return {
         "image": {
             **{f"{theme}_url": reverse("thumbnail", args=[study_id, place + 1, theme]) for theme in THEMES},

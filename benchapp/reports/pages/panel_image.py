@@ -22,11 +22,10 @@ from benchapp.layouts.image import draw_layouts
 from benchapp.layouts.read.prices import UnknownRegion
 from benchapp.layouts.read.question_form import BadQuestion, read_question
 from benchapp.layouts.read.ranking import rank_layouts
-from benchapp.models import PanelKind
-from benchapp.reports.read.studies import PanelRow
+from benchapp.models import PanelKind, StudyPanel
 
 
-def draw_panel(panel: PanelRow, options: ImageOptions) -> bytes:
+def draw_panel(panel: StudyPanel, options: ImageOptions) -> bytes:
     """Return the image of a chart with current data; of one that cannot be rendered, with the reason.
 
     Raises TooManyDrawings.

@@ -21,8 +21,7 @@ from benchapp.framework.pages.page_context import make_base_url
 from benchapp.layouts.pages.figure import LayoutsFigure, show_layouts
 from benchapp.layouts.read.prices import UnknownRegion
 from benchapp.layouts.read.question_form import BadQuestion
-from benchapp.models import PanelKind
-from benchapp.reports.read.studies import PanelRow
+from benchapp.models import PanelKind, StudyPanel
 
 _PAGES: Final = {
     PanelKind.SCALING: "scaling",
@@ -53,7 +52,7 @@ class ShownStudyPanel:
 
 
 def make_panels(
-    request: HttpRequest, panels: Sequence[PanelRow], *, has_links: bool
+    request: HttpRequest, panels: Sequence[StudyPanel], *, has_links: bool
 ) -> list[ShownStudyPanel]:
     """Return the panels in order with current data; has_links: False for a shared study."""
     return [
@@ -73,7 +72,7 @@ def list_kinds(panels: Sequence[ShownStudyPanel]) -> list[str]:
     return sorted({panel.kind for panel in panels if panel.template and not panel.is_frozen})
 
 
-def find_page(panel: PanelRow) -> str:
+def find_page(panel: StudyPanel) -> str:
     """Return the address of the page of a panel; "" if this server has none."""
     try:
         path = reverse(_PAGES[PanelKind(panel.kind)])
@@ -82,7 +81,7 @@ def find_page(panel: PanelRow) -> str:
     return f"{path}?{quote(panel.query, safe='=&%+:,*./;-_~!()')}" if panel.query else path
 
 
-def make_panel(request: HttpRequest, panel: PanelRow, place: int, *, has_links: bool) -> ShownStudyPanel:
+def make_panel(request: HttpRequest, panel: StudyPanel, place: int, *, has_links: bool) -> ShownStudyPanel:
     """Return one panel with current data; place: its position in the study, from 1."""
     page_url = find_page(panel) if has_links else ""
     text = render_markdown(panel.text, has_own_links=has_links)
@@ -94,14 +93,14 @@ def make_panel(request: HttpRequest, panel: PanelRow, place: int, *, has_links: 
     return ShownStudyPanel(place, panel.kind, panel.title or title, text, page_url, template, figure, problem)
 
 
-def name_panel(panel: PanelRow) -> str:
+def name_panel(panel: StudyPanel) -> str:
     """Return the name of a panel that is not rendered yet: its title, else its kind."""
     kind = str(PanelKind(panel.kind).label) if panel.kind in PanelKind.values else panel.kind
     return panel.title or kind
 
 
 def _show_scaling(
-    request: HttpRequest, panel: PanelRow, place: int, has_links: bool
+    request: HttpRequest, panel: StudyPanel, place: int, has_links: bool
 ) -> tuple[str, str, ScalingFigure | None, str]:
     try:
         base_url = make_base_url(request)
@@ -114,7 +113,7 @@ def _show_scaling(
 
 
 def _show_history(
-    request: HttpRequest, panel: PanelRow, place: int, has_links: bool
+    request: HttpRequest, panel: StudyPanel, place: int, has_links: bool
 ) -> tuple[str, str, HistoryFigure | None, str]:
     try:
         figure = show_history(QueryDict(panel.query), key=f"panel-{place}", base_url=make_base_url(request))
@@ -125,7 +124,7 @@ def _show_history(
 
 
 def _show_matrix(
-    request: HttpRequest, panel: PanelRow, place: int, has_links: bool
+    request: HttpRequest, panel: StudyPanel, place: int, has_links: bool
 ) -> tuple[str, str, MatrixFigure | None, str]:
     try:
         figure = show_matrix(QueryDict(panel.query), has_links=has_links)
@@ -135,7 +134,7 @@ def _show_matrix(
 
 
 def _show_comparison(
-    request: HttpRequest, panel: PanelRow, place: int, has_links: bool
+    request: HttpRequest, panel: StudyPanel, place: int, has_links: bool
 ) -> tuple[str, str, ComparisonFigure | None, str]:
     try:
         figure = show_comparison(QueryDict(panel.query), key=f"panel-{place}", has_links=has_links)
@@ -145,7 +144,7 @@ def _show_comparison(
 
 
 def _show_layouts(
-    request: HttpRequest, panel: PanelRow, place: int, has_links: bool
+    request: HttpRequest, panel: StudyPanel, place: int, has_links: bool
 ) -> tuple[str, str, LayoutsFigure | None, str]:
     try:
         figure = show_layouts(QueryDict(panel.query), key=f"panel-{place}", has_links=has_links)
@@ -175,7 +174,7 @@ def _close_history(figure: HistoryFigure) -> HistoryFigure:
 
 
 # Kind → renderer: template, title, context of the template, and what is wrong with the address.
-_Renderer = Callable[[HttpRequest, PanelRow, int, bool], tuple[str, str, Any, str]]
+_Renderer = Callable[[HttpRequest, StudyPanel, int, bool], tuple[str, str, Any, str]]
 _RENDERERS: Final[Mapping[str, _Renderer]] = {
     PanelKind.SCALING: _show_scaling,
     PanelKind.MATRIX: _show_matrix,

@@ -10,8 +10,7 @@ from django.utils.html import strip_tags
 from benchapp.catalog.metrics import format_count
 from benchapp.charts.images.frame import HEIGHT_DEFAULT, WIDTH_DEFAULT
 from benchapp.framework.pages.markdown import render_markdown
-from benchapp.reports.pages.snapshots import find_first_image
-from benchapp.reports.read.studies import StudyDetail
+from benchapp.models import Study
 
 _DESCRIPTION_MAXIMUM: Final = 200
 
@@ -31,12 +30,12 @@ class StudyPreview:
     height: int
 
 
-def make_preview(study: StudyDetail, *, base_url: str) -> StudyPreview:
+def make_preview(study: Study, *, base_url: str) -> StudyPreview:
     """Return the preview of a shared study; of one with a snapshot, of its first chart as it was."""
     arguments = [study.share_token]
     url = base_url + reverse("shared_study", args=arguments)
-    frozen = find_first_image(study)
-    has_image = bool(study.panels) and (study.snapshot is None or frozen is not None)
+    frozen = next(iter(study.frozen_charts), None)
+    has_image = bool(study.panels) and (study.taken_snapshot is None or frozen is not None)
     return StudyPreview(
         title=study.title,
         description=_describe(study),
@@ -47,7 +46,7 @@ def make_preview(study: StudyDetail, *, base_url: str) -> StudyPreview:
     )
 
 
-def _describe(study: StudyDetail) -> str:
+def _describe(study: Study) -> str:
     """Return the beginning of the text of a study, without its markup; the number of charts without a text."""
     html = render_markdown(study.text, has_own_links=False)
     text = " ".join(unescape(strip_tags(html)).split())

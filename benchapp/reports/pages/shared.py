@@ -18,6 +18,7 @@ from benchapp.framework.pages.access import not_found
 from benchapp.framework.pages.markdown import render_markdown
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.read.result_cache import STUDY_S, make_key
+from benchapp.models import Study
 from benchapp.reports.pages.panel_image import draw_panel
 from benchapp.reports.pages.panels import (
     RENDERED_KINDS,
@@ -28,8 +29,8 @@ from benchapp.reports.pages.panels import (
 )
 from benchapp.reports.pages.preview import make_preview
 from benchapp.reports.pages.rate_limit import count_shared
-from benchapp.reports.pages.snapshots import find_first_image, show_frozen_panels
-from benchapp.reports.read.studies import StudyDetail, read_shared_snapshot_image, read_shared_study
+from benchapp.reports.pages.snapshots import show_frozen_panels
+from benchapp.reports.read.studies import read_shared_study, read_snapshot_image
 
 _BUSY_WAIT_S: Final = 2
 # Half of the connections: a crowd that follows a link to slow charts does not block other requests.
@@ -80,13 +81,13 @@ def shared_image(request: HttpRequest, token: str) -> HttpResponse:
     study = read_shared_study(token)
     if study is None or not study.panels:
         return _reject(request)
-    if study.snapshot is not None:
-        frozen = find_first_image(study)
+    if study.taken_snapshot is not None:
+        frozen = study.frozen_charts[0]
         return _answer_frozen(request, token, frozen.place if frozen else 0, "light")
     return _answer_cached(
         study,
         "image",
-        render=lambda: draw_panel(study.panels[0], _IMAGE_OPTIONS),
+        render=lambda: draw_panel(study.charts[0], _IMAGE_OPTIONS),
         content_type=CONTENT_TYPES["png"],
     )
 
@@ -101,9 +102,9 @@ def shared_snapshot_image(request: HttpRequest, token: str, place: int, theme: s
 
 
 def _answer_cached(
-    study: StudyDetail, name: str, *, render: Callable[[], bytes], content_type: str | None = None
+    study: Study, name: str, *, render: Callable[[], bytes], content_type: str | None = None
 ) -> HttpResponse:
-    key = make_key("shared", study.share_token, study.state, name)
+    key = make_key("shared", study.share_token, study.version, study.snapshot_at, name)
     page = cache.get(key)
     if page is None:
         if not _RENDERING.acquire(blocking=False):
@@ -119,13 +120,13 @@ def _answer_cached(
 
 
 def _answer_frozen(request: HttpRequest, token: str, place: int, theme: str) -> HttpResponse:
-    content = read_shared_snapshot_image(token, place, theme)
+    content = read_snapshot_image(read_shared_study(token), place, theme)
     if content is None:
         return _reject(request)
     return _add_private_headers(HttpResponse(content, content_type=CONTENT_TYPES["png"]))
 
 
-def _show_frozen(study: StudyDetail) -> list[ShownStudyPanel]:
+def _show_frozen(study: Study) -> list[ShownStudyPanel]:
     return show_frozen_panels(
         study,
         link_image=lambda place, theme: reverse(
@@ -135,12 +136,12 @@ def _show_frozen(study: StudyDetail) -> list[ShownStudyPanel]:
     )
 
 
-def _render_study(study: StudyDetail, base_url: str) -> str:
-    frozen = _show_frozen(study) if study.snapshot else []
+def _render_study(study: Study, base_url: str) -> str:
+    frozen = _show_frozen(study) if study.taken_snapshot else []
     pending = [
         PendingChart(place, panel.kind, name_panel(panel), render_markdown(panel.text, has_own_links=False))
-        for place, panel in enumerate(study.panels, start=1)
-        if not study.snapshot
+        for place, panel in enumerate(study.charts, start=1)
+        if not study.taken_snapshot
     ]
     context = {
         "study": study,
@@ -152,11 +153,11 @@ def _render_study(study: StudyDetail, base_url: str) -> str:
     return render_to_string("reports/shared_study.html", context)
 
 
-def _render_chart(request: HttpRequest, study: StudyDetail, place: int) -> bytes:
-    if study.snapshot:
+def _render_chart(request: HttpRequest, study: Study, place: int) -> bytes:
+    if study.taken_snapshot:
         panel = _show_frozen(study)[place - 1]
     else:
-        panel = make_panel(request, study.panels[place - 1], place, has_links=False)
+        panel = make_panel(request, study.charts[place - 1], place, has_links=False)
     context = {"study": study, "panel": panel, "kinds": list_kinds([panel])}
     # Without the request: a chart cached for all must not depend on one visitor.
     return render_to_string("reports/shared_chart.html", context).encode()

@@ -16,11 +16,9 @@ from django.utils.safestring import SafeString, mark_safe
 from benchapp.charts.images.frame import THEMES, WIDTH_DEFAULT, ImageOptions, Theme, TooManyPixels
 from benchapp.framework.pages.markdown import render_markdown
 from benchapp.framework.pages.page_context import without_preferences
-from benchapp.models import PanelKind
+from benchapp.models import FrozenPanel, PanelKind, Study, StudyPanel
 from benchapp.reports.pages.panel_image import draw_panel
 from benchapp.reports.pages.panels import ShownStudyPanel, find_page, make_panel, name_panel
-from benchapp.reports.read.studies import FrozenPanelRow, PanelRow, StudyDetail
-from benchapp.reports.write.studies import FrozenPanel
 
 # Sharp on screens with two pixels for each CSS pixel.
 _SCALE: Final = 2
@@ -58,31 +56,31 @@ class FrozenFigure:
     height: int
 
 
-def freeze_panels(request: HttpRequest, study: StudyDetail) -> list[FrozenPanel]:
+def freeze_panels(request: HttpRequest, study: Study) -> list[FrozenPanel]:
     """Return the charts of a study with the current numbers, all of one moment, as visitors see them.
 
     Raises TooManyDrawings.
     """
     with without_preferences(), _read_one_moment():
-        return [_freeze(request, panel, place) for place, panel in enumerate(study.panels, start=1)]
+        return [_freeze(request, panel, place) for place, panel in enumerate(study.charts, start=1)]
 
 
 def show_frozen_panels(
-    study: StudyDetail, *, link_image: Callable[[int, Theme], str], has_links: bool
+    study: Study, *, link_image: Callable[[int, Theme], str], has_links: bool
 ) -> list[ShownStudyPanel]:
     """Return the panels of a study with a snapshot; texts are the current ones, numbers those of the snapshot.
 
     link_image: the address of an image by its place in the snapshot. has_links: False for a shared study.
     """
     return [
-        _show_frozen(study, panel, place, link_image=link_image, has_links=has_links)
-        for place, panel in enumerate(study.panels, start=1)
+        _show_frozen(panel, frozen, place, link_image=link_image, has_links=has_links)
+        for place, (panel, frozen) in enumerate(zip(study.charts, study.frozen_charts, strict=True), start=1)
     ]
 
 
 def _show_frozen(
-    study: StudyDetail,
-    panel: PanelRow,
+    panel: StudyPanel,
+    frozen: FrozenPanel | None,
     place: int,
     *,
     link_image: Callable[[int, Theme], str],
@@ -90,7 +88,6 @@ def _show_frozen(
 ) -> ShownStudyPanel:
     text = render_markdown(panel.text, has_own_links=has_links)
     page_url = find_page(panel) if has_links else ""
-    frozen = study.snapshot.find_panel(panel) if study.snapshot else None
     if frozen is None:
         problem = "It is not in the snapshot: it was added or changed later."
         return ShownStudyPanel(place, panel.kind, name_panel(panel), text, page_url, problem=problem)
@@ -108,13 +105,8 @@ def _show_frozen(
     )
 
 
-def find_first_image(study: StudyDetail) -> FrozenPanelRow | None:
-    """Return the chart of the snapshot that a preview of a study shows; None if its first chart is not in it."""
-    return study.snapshot.find_panel(study.panels[0]) if study.snapshot and study.panels else None
-
-
-def _freeze(request: HttpRequest, panel: PanelRow, place: int) -> FrozenPanel:
-    untitled = PanelRow(panel.kind, panel.query, title="", text="")
+def _freeze(request: HttpRequest, panel: StudyPanel, place: int) -> FrozenPanel:
+    untitled = StudyPanel(panel.kind, panel.query)
     shown = make_panel(request, untitled, place, has_links=False)
     content = format_html("<p>{}</p>", shown.problem) if shown.problem else ""
     if shown.template:
@@ -132,7 +124,7 @@ def _freeze(request: HttpRequest, panel: PanelRow, place: int) -> FrozenPanel:
     )
 
 
-def _draw(panel: PanelRow, theme: Theme) -> bytes:
+def _draw(panel: StudyPanel, theme: Theme) -> bytes:
     try:
         return draw_panel(panel, ImageOptions("png", scale=_SCALE, theme=theme, has_incidents=False))
     except TooManyPixels:

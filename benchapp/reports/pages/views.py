@@ -14,10 +14,10 @@ from benchapp.framework.pages.command_lines import format_curl_command
 from benchapp.framework.pages.markdown import render_markdown
 from benchapp.framework.pages.page_context import find_visitor, make_base_url
 from benchapp.framework.pages.pagination import turn_page
-from benchapp.models import Role
+from benchapp.models import Role, Study
 from benchapp.reports.pages.panels import list_kinds, make_panels
 from benchapp.reports.pages.snapshots import show_frozen_panels
-from benchapp.reports.read.studies import StudyDetail, list_studies, read_snapshot_image, read_study
+from benchapp.reports.read.studies import list_studies, read_snapshot_image, read_study
 
 STUDIES_ON_A_PAGE: Final = 50
 
@@ -46,7 +46,7 @@ def study(request: HttpRequest, study_id: int) -> HttpResponse:
     """Show one study: its text, and every chart with its table; with ?data=live current data despite a snapshot."""
     detail = find_study(study_id)
     is_mine = may_edit(request, detail)
-    is_frozen = detail.snapshot is not None and request.GET.get("data") != "live"
+    is_frozen = detail.taken_snapshot is not None and request.GET.get("data") != "live"
     if is_frozen:
         panels = show_frozen_panels(
             detail,
@@ -54,7 +54,7 @@ def study(request: HttpRequest, study_id: int) -> HttpResponse:
             has_links=True,
         )
     else:
-        panels = make_panels(request, detail.panels, has_links=True)
+        panels = make_panels(request, detail.charts, has_links=True)
     context = {
         "study": detail,
         "is_frozen": is_frozen,
@@ -73,13 +73,13 @@ def study(request: HttpRequest, study_id: int) -> HttpResponse:
 @may_read
 def snapshot_image(request: HttpRequest, study_id: int, place: int, theme: str) -> HttpResponse:
     """Return a chart of the snapshot of a study as PNG."""
-    content = read_snapshot_image(study_id, place, theme)
+    content = read_snapshot_image(read_study(study_id), place, theme)
     if content is None:
         raise Http404(f"Study {study_id} has no snapshot with this chart.")
     return HttpResponse(content, content_type=CONTENT_TYPES["png"])
 
 
-def find_study(study_id: int) -> StudyDetail:
+def find_study(study_id: int) -> Study:
     """Return a study; Http404 if it does not exist."""
     detail = read_study(study_id)
     if detail is None:
@@ -89,7 +89,7 @@ def find_study(study_id: int) -> StudyDetail:
     return detail
 
 
-def may_edit(request: HttpRequest, study: StudyDetail) -> bool:
+def may_edit(request: HttpRequest, study: Study) -> bool:
     """Return whether this visitor may change a study: its owner with the role editor, and admins."""
     visitor = find_visitor(request)
     is_owner = visitor is not None and visitor.pk == study.owner_id
@@ -102,7 +102,7 @@ def _format_title(count: int) -> str:
     return format_count(count, "study")
 
 
-def _make_shared_url(request: HttpRequest, study: StudyDetail) -> str:
+def _make_shared_url(request: HttpRequest, study: Study) -> str:
     if study.share_token is None:
         return ""
     return make_base_url(request) + reverse("shared_study", args=[study.share_token])

@@ -11,8 +11,7 @@ from django.http import QueryDict
 
 from benchapp.catalog.grammar import BadFilter, Filter, parse_filter
 from benchapp.charts.read.history import choose_series
-from benchapp.models import PanelKind, PinnedChart, User
-from benchapp.reports.read.studies import PanelRow
+from benchapp.models import PanelKind, PinnedChart, StudyPanel, User
 from benchapp.series.read.series import SeriesRow
 
 # Each is a label set of the metrics: a monitoring system keeps one time series for each.
@@ -27,7 +26,7 @@ class PinnedChartRow:
     """One pinned chart."""
 
     id: int
-    panel: PanelRow
+    panel: StudyPanel
 
 
 def list_pinned_charts(owner: User) -> list[PinnedChartRow]:
@@ -72,6 +71,6 @@ def _choose_series(query: QueryDict) -> Sequence[SeriesRow]:
 
 def _make_rows(pins: QuerySet[PinnedChart]) -> list[PinnedChartRow]:
     return [
-        PinnedChartRow(pin.pk, PanelRow(kind=pin.kind, query=pin.query, title=pin.title, text=""))
+        PinnedChartRow(pin.pk, StudyPanel(kind=pin.kind, query=pin.query, title=pin.title))
         for pin in pins.order_by("position", "id")
     ]

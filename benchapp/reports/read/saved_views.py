@@ -6,8 +6,7 @@ from typing import Final
 
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 
-from benchapp.models import SavedView, User, name_person
-from benchapp.reports.read.studies import PanelRow
+from benchapp.models import SavedView, StudyPanel, User, name_person
 
 LISTED_MAXIMUM: Final = 500
 
@@ -18,7 +17,7 @@ class SavedViewRow:
 
     id: int
     name: str
-    panel: PanelRow
+    panel: StudyPanel
     owner_name: str
     is_shared: bool
     is_own: bool
@@ -59,7 +58,7 @@ def _make_rows(views: QuerySet[SavedView], visitor: User | None) -> list[SavedVi
         SavedViewRow(
             id=view_id,
             name=name,
-            panel=PanelRow(kind=kind, query=query, title=name, text=""),
+            panel=StudyPanel(kind=kind, query=query, title=name),
             owner_name=name_person(owner_name),
             is_shared=is_shared,
             is_own=visitor is not None and owner_id == visitor.pk,

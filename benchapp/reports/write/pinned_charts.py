@@ -7,8 +7,7 @@ from typing import Any, Final
 from django.db import transaction
 
 from benchapp.framework.write.audit import record_write, snapshot
-from benchapp.models import AuditKind, PinnedChart, User
-from benchapp.reports.write.studies import StudyPanel
+from benchapp.models import AuditKind, PinnedChart, StudyPanel, User
 
 PINS_MAXIMUM: Final = 12
 

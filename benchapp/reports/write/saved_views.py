@@ -9,8 +9,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from benchapp.framework.write.audit import record_write, snapshot
-from benchapp.models import AuditKind, Role, SavedView, User
-from benchapp.reports.write.studies import StudyPanel
+from benchapp.models import AuditKind, Role, SavedView, StudyPanel, User
 
 VIEWS_MAXIMUM: Final = 100
 NAME_MAXIMUM: Final = 100

@@ -1,8 +1,8 @@
 """Create, change, share, freeze and delete studies: each change is one statement or one locked row."""
 
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 from django.db import transaction
@@ -10,10 +10,20 @@ from django.utils import timezone
 
 from benchapp.framework.write.audit import record_write, snapshot
 from benchapp.framework.write.conflicts import BadValue
-from benchapp.models import AuditKind, PanelKind, Study, StudySnapshot, StudySnapshotImage, User
+from benchapp.layouts.read.question_form import BadQuestion
+from benchapp.models import (
+    AuditKind,
+    FrozenPanel,
+    PanelKind,
+    Study,
+    StudyPanel,
+    StudySnapshot,
+    StudySnapshotImage,
+    User,
+)
+from benchapp.models.list_entry import find_column_type
 
 TITLE_LENGTH: Final = 200
-TEXT_LENGTH: Final = 20_000
 PANEL_TEXT_LENGTH: Final = 5_000
 QUERY_LENGTH: Final = 4_000
 # Far more than any chart has; Django would reject a study with a thousand each time it is read.
@@ -22,118 +32,108 @@ PANELS_MAXIMUM: Final = 40
 _MEMBERS: Final = ("kind", "query", "title", "text")
 
 
-class BadStudy(BadValue):
-    """Not a valid study. pointer: JSON pointer of the value."""
-
-    def __init__(self, pointer: str, message: str) -> None:
-        super().__init__(pointer.removeprefix("/"), message)
-
-
 class StudyChanged(Exception):
     """The study was changed or deleted by someone else since it was shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class StudyPanel:
-    """One chart of a study. query: query string of its page; title: "" for the automatic title."""
-
-    kind: PanelKind
-    query: str
-    title: str = ""
-    text: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class FrozenPanel:
-    """One chart of a snapshot, as of `StudySnapshot`; images: PNG by theme."""
-
-    kind: str
-    query: str
-    title: str
-    content: str
-    width: int
-    height: int
-    images: Mapping[str, bytes]
+def check_study(study: Study, names: Iterable[str] = Study.given) -> None:
+    """Write these columns of a study in their canonical form. Raises BadValue."""
+    for field in Study.list_fields():
+        if field.name in names and find_column_type(field) is str:
+            text = _read_text(getattr(study, field.name), field.name, maximum=field.max_length)
+            setattr(study, field.name, text or field.get_default())
+    if "title" in names:
+        study.title = " ".join(study.title.split())
+        if not study.title:
+            raise BadValue("title", "the title is required")
+    if "panels" in names:
+        study.panels = [asdict(panel) for panel in read_panels(study.panels)]
 
 
-def read_panel(given: Mapping[str, Any], pointer: str = "") -> StudyPanel:
-    """Validate a panel; raises BadStudy."""
+def read_panel(given: Mapping[str, Any], path: str = "") -> StudyPanel:
+    """Validate a panel. path: of its members, in errors. Raises BadValue."""
     for name in given:
         if name not in _MEMBERS:
-            raise BadStudy(
-                f"{pointer}/{name[:80]}",
-                f"unknown member {name[:80]!r}. Valid members: {', '.join(_MEMBERS)}",
+            raise BadValue(
+                f"{path}{name[:80]}", f"unknown member {name[:80]!r}. Valid members: {', '.join(_MEMBERS)}"
             )
     kind = given.get("kind")
     if kind not in PanelKind.values:
-        raise BadStudy(f"{pointer}/kind", f"not a valid kind. Valid values: {', '.join(PanelKind.values)}")
-    query = _read_text(given.get("query"), f"{pointer}/query", maximum=QUERY_LENGTH).lstrip("?")
+        raise BadValue(f"{path}kind", f"not a valid kind. Valid values: {', '.join(PanelKind.values)}")
+    query = _read_text(given.get("query"), f"{path}query", maximum=QUERY_LENGTH).lstrip("?")
     if query.count("&") >= PARAMETERS_MAXIMUM:
-        raise BadStudy(f"{pointer}/query", f"the address has more than {PARAMETERS_MAXIMUM} parameters")
+        raise BadValue(f"{path}query", f"the address has more than {PARAMETERS_MAXIMUM} parameters")
     if any(not letter.isprintable() for letter in query):
-        raise BadStudy(f"{pointer}/query", "the address has control characters; remove them")
+        raise BadValue(f"{path}query", "the address has control characters; remove them")
     return StudyPanel(
-        PanelKind(kind),
+        str(kind),
         query,
-        _read_text(given.get("title"), f"{pointer}/title", maximum=TITLE_LENGTH),
-        _read_text(given.get("text"), f"{pointer}/text", maximum=PANEL_TEXT_LENGTH),
+        _read_text(given.get("title"), f"{path}title", maximum=TITLE_LENGTH),
+        _read_text(given.get("text"), f"{path}text", maximum=PANEL_TEXT_LENGTH),
     )
 
 
-def read_panels(given: Any, pointer: str = "/panels") -> tuple[StudyPanel, ...]:
-    """Validate a list of panels; raises BadStudy."""
+def read_panels(given: Any) -> tuple[StudyPanel, ...]:
+    """Validate the panels of a study. Raises BadValue."""
     if not isinstance(given, list | tuple):
-        raise BadStudy(pointer, "panels must be a list")
+        raise BadValue("panels", "panels must be a list")
     if len(given) > PANELS_MAXIMUM:
-        raise BadStudy(pointer, f"{len(given)} panels; at most {PANELS_MAXIMUM} are allowed")
+        raise BadValue("panels", f"{len(given)} panels; at most {PANELS_MAXIMUM} are allowed")
     panels = []
     for place, each in enumerate(given):
         if not isinstance(each, Mapping):
-            raise BadStudy(f"{pointer}/{place}", "a panel must be an object")
-        panels.append(read_panel(each, f"{pointer}/{place}"))
+            raise BadValue(f"panels/{place}", "a panel must be an object")
+        panels.append(read_panel(each, f"panels/{place}/"))
     return tuple(panels)
 
 
+def check_questions(
+    panels: Sequence[StudyPanel], check: Callable[[str], object], *, stored: Sequence[StudyPanel] = ()
+) -> None:
+    """Raise BadValue for a new panel with a question about layouts that `check` refuses.
+
+    stored: panels whose questions may have become invalid.
+    """
+    known = {panel.query for panel in stored if panel.kind == PanelKind.LAYOUTS}
+    for place, panel in enumerate(panels):
+        try:
+            if panel.kind == PanelKind.LAYOUTS and panel.query not in known:
+                check(panel.query)
+        except BadQuestion as problem:
+            raise BadValue(f"panels/{place}/query", str(problem)) from problem
+
+
 @transaction.atomic
-def create_study(
-    title: str, *, text: str = "", panels: Sequence[StudyPanel] = (), owner: User | None = None
-) -> Study:
-    """Create a study; raises BadStudy."""
-    study = Study.objects.create(
-        title=read_title(title),
-        text=read_study_text(text),
-        owner=owner,
-        panels=[asdict(panel) for panel in panels],
-    )
+def create_study(study: Study) -> Study:
+    """Save a new study. Raises BadValue."""
+    check_study(study)
+    study.save(force_insert=True)
     _record(study, "created", after=_snapshot(study))
     return study
 
 
 def change_study(study_id: int, *, version: str | None = None, **changes: Any) -> Study:
-    """Change title, text or panels (StudyPanel) of a study. Raises BadStudy and StudyChanged.
+    """Change columns of a study that its owner gives. Raises BadValue and StudyChanged.
 
-    version: `version_of` the study as it was shown; None skips the check.
+    version: of the study as it was shown; None skips the check.
     """
     with transaction.atomic():
         study = _lock(study_id, version)
         before = _snapshot(study)
-        if "title" in changes:
-            study.title = read_title(changes["title"])
-        if "text" in changes:
-            study.text = read_study_text(changes["text"])
-        if "panels" in changes:
-            study.panels = [asdict(panel) for panel in changes["panels"]]
-        study.save(update_fields=["title", "text", "panels", "updated_at"])
+        for name, value in changes.items():
+            setattr(study, name, value)
+        check_study(study, changes)
+        study.save(update_fields=[*Study.given, "updated_at"])
         _record(study, "changed", before=before, after=_snapshot(study))
         return study
 
 
 def add_panel(study_id: int, panel: StudyPanel) -> Study:
-    """Append a chart to a study. Raises BadStudy if it is full, StudyChanged if it was deleted."""
+    """Append a chart to a study. Raises BadValue if it is full, StudyChanged if it was deleted."""
     with transaction.atomic():
         study = _lock(study_id, None)
         if len(study.panels) >= PANELS_MAXIMUM:
-            raise BadStudy("/panels", f"the study has {PANELS_MAXIMUM} panels, the maximum")
+            raise BadValue("panels", f"the study has {PANELS_MAXIMUM} panels, the maximum")
         study.panels = [*study.panels, asdict(panel)]
         study.save(update_fields=["panels", "updated_at"])
         _record(study, "chart_added", after=asdict(panel))
@@ -175,7 +175,8 @@ def store_snapshot(study_id: int, panels: Sequence[FrozenPanel], *, by: User | N
             taken_at=timezone.now(),
             taken_by=by,
             panels=[
-                {name: value for name, value in asdict(panel).items() if name != "images"} for panel in panels
+                {name: value for name, value in asdict(panel).items() if name not in ("place", "images")}
+                for panel in panels
             ],
         )
         StudySnapshotImage.objects.bulk_create(
@@ -210,7 +211,7 @@ def delete_study(study_id: int) -> bool:
 
 
 def _snapshot(study: Study) -> dict[str, Any]:
-    return snapshot(study, "title", "text", "panels")
+    return snapshot(study, *Study.given)
 
 
 def _record(
@@ -223,34 +224,16 @@ def _record(
     record_write(AuditKind.STUDY, action, object_id=study.pk, name=study.title, before=before, after=after)
 
 
-def version_of(study: Study) -> str:
-    """Return the version of a study, to detect concurrent changes."""
-    return study.updated_at.isoformat()
-
-
-def read_title(value: Any) -> str:
-    """Return a title of 1 to 200 characters on one line; raises BadStudy."""
-    text = " ".join(_read_text(value, "/title", maximum=TITLE_LENGTH).split())
-    if not text:
-        raise BadStudy("/title", "the title is required")
-    return text
-
-
-def read_study_text(value: Any) -> str:
-    """Return Markdown source of at most 20 000 characters; raises BadStudy."""
-    return _read_text(value, "/text", maximum=TEXT_LENGTH)
-
-
-def _read_text(value: Any, pointer: str, *, maximum: int) -> str:
+def _read_text(value: Any, path: str, *, maximum: int) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise BadStudy(pointer, "must be text")
+        raise BadValue(path, "must be text")
     text = value.replace("\r\n", "\n").strip()
     if "\x00" in text:
-        raise BadStudy(pointer, "the text has a NUL character; remove it")
+        raise BadValue(path, "the text has a NUL character; remove it")
     if len(text) > maximum:
-        raise BadStudy(pointer, f"{len(text)} characters; at most {maximum} are allowed")
+        raise BadValue(path, f"{len(text)} characters; at most {maximum} are allowed")
     return text
 
 
@@ -258,6 +241,6 @@ def _lock(study_id: int, version: str | None) -> Study:
     study = Study.objects.select_for_update().filter(pk=study_id).first()
     if study is None:
         raise StudyChanged("this study was deleted")
-    if version is not None and version != version_of(study):
+    if version is not None and version != study.version:
         raise StudyChanged("this study was changed by someone else since you opened it; reload the page")
     return study

@@ -8,7 +8,7 @@ from django.test import Client
 
 from benchapp.charts.images.frame import TooManyDrawings
 from benchapp.models import AuditRecord, Measurement, Role, Study, StudySnapshot, User
-from benchapp.reports.write.studies import change_study, read_panel
+from benchapp.reports.write.studies import change_study
 from tests.factories import add_series, make_host, make_target, make_user
 
 pytestmark = pytest.mark.django_db
@@ -94,8 +94,7 @@ def test_new_snapshot_replaces_and_deletion_is_recorded(owner: Client, address: 
 def test_chart_that_was_changed_is_not_in_the_snapshot(owner: Client, address: str) -> None:
     owner.post(address)
 
-    other: Any = read_panel({"kind": "matrix", "query": "x=volume_count"})
-    change_study(Study.objects.get().pk, panels=(other,))
+    change_study(Study.objects.get().pk, panels=[{"kind": "matrix", "query": "x=volume_count"}])
 
     assert owner.get(address).json()["charts"] == []
     assert owner.get(f"{address}/charts/1").status_code == 404

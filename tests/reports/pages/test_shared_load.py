@@ -14,9 +14,10 @@ from tests.servers import Servers, wait_for
 # The web process has sixteen connections, and gives up on one after two seconds.
 CROWD = 40
 _MAKE_STUDY = """
-from benchapp.reports.write.studies import create_study, read_panels, share_study
-panels = read_panels([{"kind": "history", "query": "q=host:db-1"}])
-print(share_study(create_study("Disks", panels=panels).pk))
+from benchapp.models import Study
+from benchapp.reports.write.studies import create_study, share_study
+panels = [{"kind": "history", "query": "q=host:db-1"}]
+print(share_study(create_study(Study(title="Disks", panels=panels)).pk))
 """
 
 

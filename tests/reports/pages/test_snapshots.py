@@ -19,7 +19,7 @@ from benchapp.models import (
     User,
 )
 from benchapp.reports.pages.snapshots import _sanitize
-from benchapp.reports.write.studies import change_study, read_panel, share_study
+from benchapp.reports.write.studies import change_study, share_study
 from tests.factories import make_measured_volumes, make_user
 from tests.pages import Page
 from tests.reports.pages.made_studies import QUERY, make_study
@@ -121,7 +121,7 @@ def test_snapshot_is_read_by_the_link_without_another_address(
 def test_image_of_a_chart_that_was_removed_is_not_read(owner: Client, study: Study, drawn: None) -> None:
     token = share_study(study.pk)
     freeze(owner, study)
-    change_study(study.pk, panels=[read_panel({"kind": KINDS[1][0], "query": KINDS[1][1]})])
+    change_study(study.pk, panels=[{"kind": KINDS[1][0], "query": KINDS[1][1]}])
 
     for base in (f"/shared/{token}/", reverse("study", args=[study.pk])):
         statuses = [owner.get(f"{base}snapshot/{place}-light.png").status_code for place in (1, 2, 3)]
@@ -142,7 +142,7 @@ def test_page_of_a_snapshot_takes_as_many_queries_as_one_without(
 def test_texts_and_order_change_and_added_charts_are_named(owner: Client, study: Study, drawn: None) -> None:
     freeze(owner, study)
     first = {"kind": "scaling", "query": QUERY, "title": "Renamed", "text": "New *text*."}
-    change_study(study.pk, panels=[read_panel({**first, "query": "x=iodepth"}), read_panel(first)])
+    change_study(study.pk, panels=[{**first, "query": "x=iodepth"}, first])
 
     page = Page(owner.get(reverse("study", args=[study.pk])))
 

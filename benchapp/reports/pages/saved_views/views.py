@@ -11,6 +11,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from benchapp.framework.pages.access import choose_next, may_read, needs_role, read_person
 from benchapp.framework.pages.page_context import find_visitor
+from benchapp.framework.write.conflicts import BadValue
 from benchapp.models import PanelKind, Role, User
 from benchapp.reports.pages.panels import find_page, read_panel_query
 from benchapp.reports.read.saved_views import SavedViewRow, list_removed_views, list_saved_views
@@ -25,7 +26,7 @@ from benchapp.reports.write.saved_views import (
     save_view,
     share_view,
 )
-from benchapp.reports.write.studies import BadStudy, read_panel
+from benchapp.reports.write.studies import read_panel
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ def add_saved_view(request: HttpRequest) -> HttpResponse:
             panel,
             is_shared=request.POST.get("shared") == "1",
         )
-    except (BadStudy, BadView) as problem:
+    except (BadValue, BadView) as problem:
         messages.error(request, f"View not saved: {problem}.", extra_tags="bad")
     else:
         messages.success(request, "View saved. Search and the overview list it.", extra_tags="good")
