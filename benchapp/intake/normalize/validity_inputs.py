@@ -37,6 +37,11 @@ _NETWORK_FILESYSTEMS: Final = frozenset(
     )
 )
 _MEMORY_FILESYSTEMS: Final = frozenset({"tmpfs", "ramfs"})
+# What answers direct I/O may be the cache of another process or of the host of a virtual machine.
+_CACHED_FILESYSTEMS: Final = frozenset({"9p", "virtiofs", "fuse", "fuseblk"})
+# OpenZFS, release notes of 2.3.0: until then O_DIRECT is accepted and ignored.
+_ZFS_DIRECT: Final = (2, 3)
+_VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})")
 _RAM_DISK: Final = re.compile(r"z?ram\d{1,4}")
 # Prefixes of volume types that are attached over a network.
 _NETWORK_VOLUMES: Final = _split(
@@ -62,6 +67,7 @@ class RunContext:
     sync_action: str
     raid_state: str
     memory_filesystem: str
+    cached_by: str
     failure: RunFailure | None = None
 
 
@@ -74,7 +80,7 @@ def read_run_context(
 ) -> RunContext:
     """Return the shared inputs of a run; environment and target as `intake.metadata` returns them."""
     facts = environment.get("facts") or {}
-    md = facts["md"] if isinstance(facts.get("md"), Mapping) else {}
+    md = _read_facts(facts, "md")
     missing, action = str(md.get("degraded") or ""), str(md.get("sync_action") or "").lower()
     state = str(facts.get("raid_state") or "").strip().lower()
     return RunContext(
@@ -89,6 +95,7 @@ def read_run_context(
         sync_action=action if action in _SYNC_ACTIONS else "",
         raid_state=state if state in RAID_TROUBLES else "",
         memory_filesystem=_find_memory_filesystem(facts, target),
+        cached_by=_find_cache(facts, target),
         failure=failure,
     )
 
@@ -99,6 +106,24 @@ def _find_memory_filesystem(facts: Mapping[str, Any], target: Mapping[str, Any])
         if text in _MEMORY_FILESYSTEMS or _RAM_DISK.fullmatch(text):
             return text
     return ""
+
+
+def _find_cache(facts: Mapping[str, Any], target: Mapping[str, Any]) -> str:
+    """Return what caches direct I/O: a filesystem or a loop device; "" if nothing does."""
+    filesystem = (target.get("filesystem") or "").lower()
+    if filesystem == "zfs":
+        version = _VERSION.match(str(_read_facts(facts, "zfs").get("version") or ""))
+        honors_direct = version is not None and (int(version[1]), int(version[2])) >= _ZFS_DIRECT
+        return "" if honors_direct else "ZFS (before 2.3)"
+    if filesystem in _CACHED_FILESYSTEMS or filesystem.startswith("fuse."):
+        return filesystem
+    loops = (loop for loop in _read_facts(facts, "loop").values() if isinstance(loop, Mapping))
+    return "a loop device" if any(str(loop.get("direct_io")) == "0" for loop in loops) else ""
+
+
+def _read_facts(facts: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = facts.get(name)
+    return found if isinstance(found, Mapping) else {}
 
 
 def _find_storage(
@@ -170,6 +195,7 @@ def collect_validity_inputs(
         sync_action=context.sync_action,
         raid_state=context.raid_state,
         memory_filesystem=context.memory_filesystem,
+        cached_by=context.cached_by,
         **_describe_queue(group, jobs, spec),
         **_describe_steady_state(jobs),
         **_describe_samples(context, direction, latency),

@@ -321,8 +321,9 @@ BADGES: Final[dict[str, Rule]] = {
         "Below: use direct I/O, more jobs, or a faster engine. Above: report a bug; a unit was misread.",
     ),
     "cached": Rule(
-        "Buffered I/O with files smaller than twice the memory; or reads with a mean latency below 5 µs (2 µs with"
-        " polling); or reads with a median below 10 µs from network storage.",
+        "Buffered I/O, or direct I/O that ZFS before 2.3, FUSE, 9p, virtiofs or a loop device caches, with files"
+        " smaller than twice the memory; or reads with a mean latency below 5 µs (2 µs with polling); or reads with a"
+        " median below 10 µs from network storage.",
         "Use direct=1, or files of at least twice the memory. Disable caches on the host.",
     ),
     "memory-filesystem": Rule(

@@ -57,8 +57,8 @@ class ValidityInputs:
     mean_ns, minimum_ns, maximum_ns, p99_99_ns, percentiles: of one distribution; percentiles (per cent, ns), ascending,
     only if they are precise. saturated: the first one beyond fio's histogram.
     bandwidth_variation: stdev/mean of bandwidth_samples samples. members_missing, sync_action: of an md array;
-    raid_state: as reported by btrfs, ZFS or a controller. memory_filesystem: tmpfs, ramfs or a RAM disk that holds the
-    files.
+    raid_state: as reported by btrfs, ZFS or a controller. cached_by: storage that caches direct I/O, "" for none.
+    memory_filesystem: tmpfs, ramfs or a RAM disk that holds the files.
     """
 
     error: int | None = None
@@ -101,3 +101,4 @@ class ValidityInputs:
     sync_action: str = ""
     raid_state: str = ""
     memory_filesystem: str = ""
+    cached_by: str = ""

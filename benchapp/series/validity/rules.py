@@ -131,10 +131,11 @@ def _judge_cache(inputs: ValidityInputs) -> Badge | None:
 
 def _judge_page_cache(inputs: ValidityInputs) -> Badge | None:
     file_bytes, memory_bytes = inputs.file_bytes, inputs.memory_bytes
-    if inputs.is_direct is not False or inputs.engine not in PAGE_CACHED_ENGINES:
+    cached_by = inputs.cached_by
+    if (inputs.is_direct is not False and not cached_by) or inputs.engine not in PAGE_CACHED_ENGINES:
         return None
-    # fio drops the cache of its files before it starts: data read once comes from the storage.
-    if inputs.reads_each_byte_once:
+    # fio drops the page cache of its files before it starts: data read once comes from the storage.
+    if inputs.reads_each_byte_once and not cached_by:
         return None
     if inputs.waits_for_media or not file_bytes or not memory_bytes:
         return None
@@ -142,8 +143,9 @@ def _judge_page_cache(inputs: ValidityInputs) -> Badge | None:
         return None
     return Badge(
         "cached",
-        f"Buffered I/O: the files ({format_size(file_bytes)}) are smaller than twice the host's memory"
-        f" ({format_size(memory_bytes)}). The page cache may have served the I/O instead of the storage.",
+        f"{f'Direct I/O is cached by {cached_by}' if cached_by else 'Buffered I/O'}: the files"
+        f" ({format_size(file_bytes)}) are smaller than twice the host's memory ({format_size(memory_bytes)}). The"
+        " cache may have served the I/O instead of the storage.",
         {"file_bytes": file_bytes, "memory_bytes": memory_bytes, "least_factor": CACHE_FACTOR},
     )
 

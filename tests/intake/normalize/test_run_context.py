@@ -66,3 +66,24 @@ def test_files_in_memory_are_found_by_filesystem_and_fact(
     target: dict[str, str], facts: dict[str, Any], memory_filesystem: str
 ) -> None:
     assert describe(target=target, environment={"facts": facts}).memory_filesystem == memory_filesystem
+
+
+@pytest.mark.parametrize(
+    ("filesystem", "facts", "cached_by"),
+    [
+        ("zfs", {"zfs": {"version": "2.2.7-1"}}, "ZFS (before 2.3)"),
+        ("zfs", {}, "ZFS (before 2.3)"),
+        ("zfs", {"zfs": {"version": "2.3.0-rc4"}}, ""),
+        ("zfs", {"zfs": {"version": "3.0.1"}}, ""),
+        ("fuse.sshfs", {}, "fuse.sshfs"),
+        ("virtiofs", {}, "virtiofs"),
+        ("ext4", {"loop": {"loop0": {"direct_io": "0"}}}, "a loop device"),
+        ("ext4", {"loop": {"loop0": {"direct_io": "1"}}}, ""),
+        ("ext4", {"loop": "loop0"}, ""),
+        ("xfs", {"zfs": {"version": "2.1"}}, ""),
+    ],
+)
+def test_storage_that_caches_direct_io_is_found(
+    filesystem: str, facts: dict[str, Any], cached_by: str
+) -> None:
+    assert describe(target={"filesystem": filesystem}, environment={"facts": facts}).cached_by == cached_by

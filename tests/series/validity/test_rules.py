@@ -34,6 +34,7 @@ GOOD = ValidityInputs(
     ios_per_sample=6400.0,
     members_missing=0,
 )
+ZFS = {"cached_by": "ZFS (before 2.3)", "file_bytes": 20 * GIB, "memory_bytes": 64 * GIB}
 SLOW = {"percentiles": ((50.0, 1e6), (99.0, 2e6)), "minimum_ns": 0.8e6, "p99_99_ns": None}
 
 
@@ -114,6 +115,12 @@ def test_nothing_is_judged_from_what_is_not_known() -> None:
         ({"cpu_percent": 99.0, "is_polling": True}, []),
         ({"cpu_percent": 99.0, "is_polling": None}, []),
         ({"samples": 10_000, "maximum_ns": 10e9}, []),
+        # Eight jobs of 2.5 GiB with 64 GiB of memory.
+        (ZFS | {"is_direct": True}, ["cached"]),
+        (ZFS | {"is_direct": None}, ["cached"]),
+        (ZFS | {"file_bytes": 128 * GIB}, []),
+        (ZFS | {"waits_for_media": True}, []),
+        (ZFS | {"engine": "rbd"}, []),
         # p99 below the mean: a hundredth of all I/Os took up to 1 s.
         (SLOW | {"maximum_ns": 1e9, "mean_ns": 10e6}, []),
         (SLOW | {"maximum_ns": 3e6, "mean_ns": 5e6}, ["inconsistent"]),
@@ -206,6 +213,7 @@ def test_sentences_include_the_values() -> None:
     assert sentence_of(error=28).startswith("fio ended the job with error 28 (No space left on device)")
     assert "Runtime 3.12 s; below 30 s" in sentence_of(runtime_s=3.118)
     assert "files (4 GiB) are smaller than twice the host's memory (8 GiB)" in sentence_of(is_direct=False)
+    assert "Direct I/O is cached by ZFS (before 2.3): the files (20 GiB)" in sentence_of(**ZFS)
     assert "Mean read latency 2.5 µs" in sentence_of(read_mean_ns=2_500.0)
     assert "5.2 I/Os in flight, 16.2 % of iodepth × numjobs (32): fio, the CPU" in sentence_of(in_flight=5.2)
     assert "40 I/Os in flight, more than iodepth × numjobs (32)" in sentence_of(in_flight=40.0)
