@@ -15,7 +15,6 @@ from django.utils import timezone
 
 from benchapp.catalog.grammar import parse_filter
 from benchapp.detection.write.drift import judge_drift
-from benchapp.detection.write.evaluation_plans import EvaluationPlan, hash_inputs, plan_evaluations
 from benchapp.detection.write.histories import (
     EVALUATION_WINDOW,
     Claimed,
@@ -37,7 +36,14 @@ from benchapp.detection.write.rows import (
     update_counts,
     upsert_statuses,
 )
-from benchapp.detection.write.series import SeriesOutcome, judge_series_metric, select_metric
+from benchapp.detection.write.series import (
+    EvaluationPlan,
+    SeriesOutcome,
+    hash_inputs,
+    judge_series_metric,
+    plan_evaluations,
+    select_metric,
+)
 from benchapp.framework.write.conflicts import end_if_frozen, lock_incidents, retry_conflicts
 from benchapp.incidents.write.grouping import group_changes
 from benchapp.models import METRIC_FIELDS, ChangeState, Series

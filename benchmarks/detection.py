@@ -22,8 +22,8 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np  # noqa: E402
 
 from benchapp.detection.changepoints.detector import change_indices, judge_next, judge_values  # noqa: E402
-from benchapp.detection.rules.repetitions import find_repetitions, merge_repetitions  # noqa: E402
-from benchapp.detection.rules.suspicion_test import suspect_newest  # noqa: E402
+from benchapp.detection.rules.evaluation_points import find_repetitions, merge_repetitions  # noqa: E402
+from benchapp.detection.rules.recovery import suspect_newest  # noqa: E402
 from benchapp.detection.write.metric import judge_metric  # noqa: E402
 from benchmarks.fleet_noise import Array, make_values  # noqa: E402
 from benchmarks.histories import KINDS, STATIONARY, make_generator, make_history, make_troubled  # noqa: E402

@@ -15,9 +15,14 @@ import numpy as np
 
 from benchapp.catalog.metrics import SMALLEST_CHANGES
 from benchapp.detection.changepoints.detector import judge_values
-from benchapp.detection.rules.baselines import BASELINE_RUNS_MINIMUM, compare_to_baseline, may_have_drifted
-from benchapp.detection.rules.gradual_change import Drift
-from benchapp.detection.rules.slope import DetectedStep, find_slope
+from benchapp.detection.rules.baselines import (
+    BASELINE_RUNS_MINIMUM,
+    DetectedStep,
+    Drift,
+    compare_to_baseline,
+    find_slope,
+    may_have_drifted,
+)
 from benchmarks.fleet_noise import Array, make_values
 
 _HOSTS: Final = 6

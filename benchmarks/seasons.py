@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchapp.detection.changepoints.detector import change_indices
-from benchapp.detection.rules.calendar_profile import learn_profiles, remove_profiles
+from benchapp.detection.rules.evaluation_points import learn_profiles, remove_profiles
 from benchmarks.histories import KINDS, Array, Generator, make_generator
 
 _HOUR_US: Final = 3_600_000_000

@@ -20,12 +20,16 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np  # noqa: E402
 
 from benchapp.catalog.metrics import SMALLEST_CHANGES  # noqa: E402
-from benchapp.detection.changepoints.contrast import compare_sides  # noqa: E402
 from benchapp.detection.changepoints.detector import bound_chance  # noqa: E402
-from benchapp.detection.changepoints.level_shift import measure_separation  # noqa: E402
-from benchapp.detection.changepoints.noise import measure_spread  # noqa: E402
-from benchapp.detection.changepoints.rank_test import score_ranks_exactly  # noqa: E402
-from benchapp.detection.changepoints.segmentation import Levels  # noqa: E402
+from benchapp.detection.changepoints.estimates import (  # noqa: E402
+    measure_separation,
+    measure_spread,
+    score_ranks_exactly,
+)
+from benchapp.detection.changepoints.segmentation import (  # noqa: E402
+    Levels,
+    compare_sides,
+)
 from benchapp.detection.rules.significance import (  # noqa: E402
     ChangeClaim,
     ScopeTests,

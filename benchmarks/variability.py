@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from benchapp.detection.changepoints.detector import change_indices
-from benchapp.detection.rules.variability import find_spread_increase, find_two_states
+from benchapp.detection.rules.noise_profile import find_spread_increase, find_two_states
 from benchapp.detection.write.metric import judge_metric
 from benchmarks.histories import STATIONARY, Array, Generator, make_generator, make_history
 

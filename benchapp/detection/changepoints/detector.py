@@ -1,5 +1,13 @@
 """Find the first points of new levels in a history of measurements. See docs/detection.md.
 
+Separate limits would ignore the other evidence: a novel shift of twice the noise needs fewer ranks
+than a small one among sticky states.
+
+This separates changes from caches, noisy neighbors and correlated noise, of which a t test considers only the first
+lag: these return to earlier levels.
+
+Of the candidates, minimum requirements exclude some by a single criterion; their weight combines all.
+
 Linear in time; bounded memory: a history is evaluated in segments, and changes far enough before the newest point are
 settled and not evaluated again. Adding one point therefore gives the same result as a complete evaluation.
 Its version is stored with each change: a detector that gives other results gets another one.
@@ -11,35 +19,316 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
-from benchapp.detection.changepoints.contrast import compare_sides
-from benchapp.detection.changepoints.elimination import SIDE_POINTS, eliminate
-from benchapp.detection.changepoints.level_shift import (
+from benchapp.detection.changepoints.estimates import (
     Shift,
     ShiftLevel,
+    clip_spikes,
     measure_separation,
+    measure_spread,
     recall_level,
     recall_shift,
+    replace_bad_runs,
+    score_ranks,
+    score_ranks_exactly,
 )
-from benchapp.detection.changepoints.noise import clip_spikes, measure_spread, replace_bad_runs
-from benchapp.detection.changepoints.rank_test import score_ranks_exactly
-from benchapp.detection.changepoints.segmentation import Levels, find_boundaries, take_median
+from benchapp.detection.changepoints.segmentation import (
+    Contrast,
+    Levels,
+    compare_sides,
+    find_boundaries,
+    refine,
+    relocate,
+    score_excursion,
+    take_median,
+)
 
-__all__ = [
-    "ChangePoint",
-    "HistoryChanges",
-    "Shift",
-    "ShiftLevel",
-    "ValueHistory",
-    "change_indices",
-    "extend_history",
-    "judge_next",
-    "judge_values",
-]
+Array = NDArray[np.float64]
 
-Array = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
+# Close to those of a logistic regression on generated histories with all kinds of noise; that of the logarithm of the
+# chance is 1. Rounded, since the optimum is flat.
+NOVELTY_WEIGHT: Final = 6.0
+SPREADS_WEIGHT: Final = 4.0
+CORRELATION_WEIGHT: Final = 15.0
+# More than 1, the value for independent places, because consecutive points are correlated.
+PLACES_WEIGHT: Final = 2.5
+# Upper bounds, so that one kind of evidence does not outweigh all others.
+MOST_NOVELTY: Final = 1.2
+MOST_SPREADS: Final = 6.0
+# Limit of the sum; determines the rate of false alarms.
+LEAST_WEIGHT: Final = 6.0
+# Prior for the duration of temporary states: so many, half of which continued.
+PRIOR_VISITS: Final = 4.0
+_LEAST_CHANCE: Final = 1e-300
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeEvidence:
+    """Evidence of a boundary: rank score (normal), shift in spreads of single points, novelty (share of the shift),
+    lag-1 correlation of the residuals, and the number of possible places."""
+
+    rank_score: float
+    spreads: float
+    novelty: float
+    correlation: float
+    places: int
+
+
+def weigh_evidence(evidence: ChangeEvidence) -> float:
+    """Return the weight of the evidence relative to the limit: 1 and more is a change.
+
+    −ln p of the ranks + 6 · novelty + 4 · ln spreads − 15 · correlation − 2.5 · ln places, over 6.
+    """
+    chance = max(math.erfc(evidence.rank_score / math.sqrt(2)) / 2, _LEAST_CHANCE)
+    weight = (
+        NOVELTY_WEIGHT * min(evidence.novelty, MOST_NOVELTY)
+        + SPREADS_WEIGHT * math.log(min(evidence.spreads, MOST_SPREADS))
+        - CORRELATION_WEIGHT * evidence.correlation
+        - PLACES_WEIGHT * math.log(evidence.places)
+        - math.log(chance)
+    )
+    return weight / LEAST_WEIGHT
+
+
+def weigh_stay(old: Array, new: Array) -> float:
+    """Return the weight of the duration of the new level relative to the limit, as a temporary state of the old level.
+
+    Temporary states: old points beyond the midpoint of both medians. With their share p and the chance s that a state
+    continues, both with a prior for few points: −ln(p · sⁿ⁻¹ · places), over 6. 0 if a point of the new level is on the
+    old side. The rank test assumes independent points: if one run in four is low, ten low ones in a row are stronger
+    evidence than their ranks, and weaker if low runs come in sequences.
+    """
+    old_median, new_median = take_median(old), take_median(new)
+    middle = (old_median + new_median) / 2
+    side = 1 if new_median > old_median else -1
+    if float((side * (new - middle)).min()) <= 0:
+        return 0.0
+    is_visit = side * (old - middle) > 0
+    visits = int(np.count_nonzero(is_visit))
+    stayed = int(np.count_nonzero(is_visit[1:] & is_visit[:-1]))
+    share = (visits + 0.5) / (len(old) + 1)
+    stay = (stayed + PRIOR_VISITS / 2) / (visits + PRIOR_VISITS)
+    chance_log = math.log(share) + (len(new) - 1) * math.log(stay)
+    return -(chance_log + math.log(len(old) + len(new))) / LEAST_WEIGHT
+
+
+# Points: the longest window of the new level that is compared; longer ones are not temporary states.
+LONGEST_VISIT: Final = 20
+
+
+def measure_novelty(levels: Levels, start: int, place: int, *, end: int) -> float:
+    """Return the distance of the shorter side from windows of the same length of the longer one, as share of the shift.
+
+    1 if that window has the mean of its side; 0 if the old level was at the new one for as long.
+    """
+    before, after = place - start, end - place
+    sums, ends = levels.sum_list, levels.sums
+    mean_before = (sums[place] - sums[start]) / before
+    mean_after = (sums[end] - sums[place]) / after
+    shift = mean_after - mean_before
+    if before >= after:
+        (first, last), longer, shorter, fewer = (start, place), before, mean_after, after
+    else:
+        (first, last), longer, shorter, fewer = (place, end), after, mean_before, before
+        shift = -shift
+    length = min(fewer, max(longer // 2, 1), LONGEST_VISIT)
+    stretches = ends[first + length : last + 1] - ends[first : last + 1 - length]
+    farthest = float(stretches.max() if shift > 0 else stretches.min()) / length
+    return (shorter - farthest) / shift
+
+
+# Points on each side of a boundary: enough for any test, few enough that a slow drift stays small.
+SIDE_POINTS: Final = 60
+# Normal score of the moderated t test, from 5 points on the shorter side; and of fewer, which are more
+# likely by chance and are evaluated again with each new point.
+LEAST_T: Final = 2.8
+LEAST_T_OF_FEW: Final = {3: 4.5, 4: 3.8}
+# Normal score of the exact rank test: what 3 points beyond all of 10 reach (1 of 286).
+LEAST_RANK: Final = 2.7
+# Spreads of single points. A smaller shift is within the noise of single runs.
+LEAST_SPREADS: Final = 1.0
+# Share of the shift by which the new level must exceed the farthest window of the same length in the old one.
+LEAST_NOVELTY: Final = 0.2
+# Points on each side that are searched for earlier states: twice those of the tests, since lasting states are rare.
+# The limit is lower there, because of drift.
+REMEMBERED_POINTS: Final = 120
+LEAST_REMEMBERED_NOVELTY: Final = 0.3
+# Twice the gain in log likelihood of a step over a straight line through the same points.
+LEAST_GAIN_OVER_LINE: Final = 2.5
+# A level that returns within so many points is an excursion. It needs a higher score, because two boundaries were
+# searched and cache states cause excursions frequently.
+LONGEST_EXCURSION: Final = 30
+LEAST_T_OF_EXCURSION: Final = 8.0
+# Limit of the weight, in multiples of the usual one, for a change that is found only without bad runs: states that
+# come and go may have been replaced with them.
+WEIGHT_WITHOUT_BAD_RUNS: Final = 1.5
+# Below any weight: candidates that fail a minimum requirement are removed first, lowest t first.
+REFUSED: Final = 1000.0
+
+
+def eliminate(levels: Levels, candidates: list[int], *, spread: float, least_shift: float) -> list[int]:
+    """Return the accepted candidates, ascending, each at the best split of its levels.
+
+    The weakest is removed first, since its neighbors then have longer levels; after moving to the least-squares splits,
+    all are tested again. `spread` and `least_shift` are in the values' units.
+    """
+    judge = _Judge(levels, spread, least_shift)
+    accepted = judge.remove_weak(candidates)
+    relocated = _relocate_all(levels, accepted)
+    if relocated != accepted:
+        accepted = judge.remove_weak(relocated)
+    return _refine_all(levels, accepted, spread)
+
+
+@dataclass(frozen=True, slots=True)
+class _TestedPlace:
+    """A boundary between its neighbors. novelty: None if it fails a minimum requirement."""
+
+    start: int
+    place: int
+    end: int
+    contrast: Contrast
+    novelty: float | None
+
+
+class _Judge:
+    """Tests boundaries between their neighbors, with a cache by set of neighbors."""
+
+    def __init__(self, levels: Levels, spread: float, least_shift: float) -> None:
+        self.levels, self.spread, self.least_shift = levels, spread, least_shift
+        self._tested: dict[tuple[int, ...], _TestedPlace] = {}
+        self._weighed: dict[tuple[int, ...], float] = {}
+
+    def remove_weak(self, boundaries: list[int]) -> list[int]:
+        """Return the accepted boundaries; one is removed at a time."""
+        accepted = list(boundaries)
+        while accepted:
+            edges = [0, *accepted, len(self.levels)]
+            strengths = self._measure_refused(edges) or self._measure_all(edges)
+            weakest = min(strengths, key=strengths.__getitem__)
+            if strengths[weakest] >= 1:
+                break
+            del accepted[weakest]
+        return accepted
+
+    def _measure_refused(self, edges: list[int]) -> dict[int, float]:
+        """Return the strengths of those inner edges that fail a minimum requirement, by number: below any other."""
+        found: dict[int, float] = {}
+        for i, triple in enumerate(zip(edges, edges[1:], edges[2:], strict=False)):
+            if triple not in self._tested:
+                self._tested[triple] = self._test(*triple)
+            tested = self._tested[triple]
+            if tested.novelty is None:
+                found[i] = tested.contrast.t_score - REFUSED
+        return found
+
+    def _measure_all(self, edges: list[int]) -> dict[int, float]:
+        """Return for each inner edge, by number, the ratio to its limits; below 1 it is removed."""
+        strengths = {i: self._recall(*edges[i : i + 3]) for i in range(len(edges) - 2)}
+        for i in range(len(edges) - 3):
+            if edges[i + 2] - edges[i + 1] < LONGEST_EXCURSION:
+                shared = self._recall(*edges[i : i + 4])
+                strengths[i] = min(strengths[i], shared)
+                strengths[i + 1] = min(strengths[i + 1], shared)
+        return strengths
+
+    def _recall(self, *edges: int) -> float:
+        if edges not in self._weighed:
+            measure = self._weigh_boundary if len(edges) == 3 else self._measure_excursion
+            self._weighed[edges] = measure(*edges)
+        return self._weighed[edges]
+
+    def _test(self, first: int, place: int, last: int) -> _TestedPlace:
+        start, end = max(first, place - SIDE_POINTS), min(last, place + SIDE_POINTS)
+        contrast = compare_sides(self.levels, start, place, end=end, spread=self.spread)
+        novelty = None
+        if self._is_large(contrast, min(place - start, end - place)):
+            novelty = measure_novelty(self.levels, start, place, end=end)
+            if novelty < LEAST_NOVELTY or self._is_remembered(first, place, last):
+                novelty = None
+        return _TestedPlace(start, place, end, contrast, novelty)
+
+    def _weigh_boundary(self, first: int, place: int, last: int) -> float:
+        tested = self._tested[first, place, last]
+        contrast, start, end = tested.contrast, tested.start, tested.end
+        assert tested.novelty is not None
+        values = self.levels.values
+        before, after = values[start:place], values[place:end]
+        weight = 0.0
+        rank_score = score_ranks(before, after)
+        if rank_score >= LEAST_RANK:
+            weight = weigh_evidence(
+                ChangeEvidence(
+                    rank_score, contrast.spreads, tested.novelty, contrast.correlation, end - start
+                )
+            )
+        if weight < 1:
+            old, new = (before, after) if len(before) >= len(after) else (after, before)
+            weight = max(weight, weigh_stay(old, new))
+        if weight >= 1 and self.levels.given is not None:
+            against = self._weigh_against_bad_runs(max(first, place - REMEMBERED_POINTS), place, end)
+            weight = min(weight, against) / WEIGHT_WITHOUT_BAD_RUNS
+        return weight
+
+    def _weigh_against_bad_runs(self, start: int, place: int, end: int) -> float:
+        """Return the weight of the new level as a sequence of bad runs of the old one; infinite if none were like it.
+
+        Bad runs far beyond the new level do not count.
+        """
+        given, sound = self.levels.given, self.levels.values
+        assert given is not None
+        old, new = sound[start:place].copy(), sound[place:end]
+        old_median, new_median = take_median(old), take_median(new)
+        shift = new_median - old_median
+        shares = (given[start:place] - old_median) / shift
+        is_like = (shares > 0.5) & (shares < 1.5)
+        if not is_like.any():
+            return math.inf
+        old[is_like] = new_median
+        return weigh_stay(old, new)
+
+    def _is_large(self, contrast: Contrast, fewer: int) -> bool:
+        return (
+            abs(contrast.shift) >= self.least_shift
+            and contrast.spreads >= LEAST_SPREADS
+            and contrast.gain_over_line >= LEAST_GAIN_OVER_LINE
+            and contrast.t_score >= LEAST_T_OF_FEW.get(fewer, LEAST_T)
+        )
+
+    def _is_remembered(self, first: int, place: int, last: int) -> bool:
+        start, end = max(first, place - REMEMBERED_POINTS), min(last, place + REMEMBERED_POINTS)
+        return measure_novelty(self.levels, start, place, end=end) < LEAST_REMEMBERED_NOVELTY
+
+    def _measure_excursion(self, start: int, left: int, returned: int, end: int) -> float:
+        start, end = max(start, left - SIDE_POINTS), min(end, returned + SIDE_POINTS)
+        score = score_excursion(self.levels, (start, left, returned, end), spread=self.spread)
+        return math.inf if score is None else score / LEAST_T_OF_EXCURSION
+
+
+def _relocate_all(levels: Levels, boundaries: list[int]) -> list[int]:
+    edges = [0, *boundaries, len(levels)]
+    for i in range(1, len(edges) - 1):
+        place = relocate(levels, *_reach(edges, i))
+        edges[i] = edges[i] if place is None else place
+    return edges[1:-1]
+
+
+def _refine_all(levels: Levels, boundaries: list[int], spread: float) -> list[int]:
+    edges = [0, *boundaries, len(levels)]
+    for i in range(1, len(edges) - 1):
+        start, end = _reach(edges, i)
+        edges[i] = refine(levels, start, edges[i], end=end, spread=spread)
+    return edges[1:-1]
+
+
+def _reach(edges: list[int], number: int) -> tuple[int, int]:
+    """Return the range of a boundary: up to its neighbors, at most 60 points on each side."""
+    place = edges[number]
+    return max(edges[number - 1], place - SIDE_POINTS), min(edges[number + 1], place + SIDE_POINTS)
+
+
+Indices = NDArray[np.intp]
 
 VERSION: Final = "changepoints-v2"
 # Points: two levels of three.

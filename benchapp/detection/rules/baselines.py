@@ -1,28 +1,195 @@
-"""Baselines: the current level, an accepted one, and drift from it or from the beginning of the level itself."""
+"""Baselines: the current level, an accepted one; drift from them, gradual changes, and whether slope or steps. Pure."""
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise, takewhile
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import NDArray
 
 from benchapp.detection.changepoints.detector import LEAST_RELATIVE_CHANGE
-from benchapp.detection.changepoints.level_shift import Shift, ShiftLevel, describe_level, measure_shift
-from benchapp.detection.changepoints.segmentation import take_median
-from benchapp.detection.rules.gradual_change import (
-    CLEAR_SCORE,
-    CURRENT_RUNS_MINIMUM,
-    INTERVAL_SCORE,
-    Drift,
-    GradualChange,
-    describe_gradual_change,
-    score_shift,
+from benchapp.detection.changepoints.estimates import (
+    MOST_CORRELATION,
+    Shift,
+    ShiftLevel,
+    clip_spikes,
+    describe_level,
+    measure_shift,
+    measure_spread,
 )
+from benchapp.detection.changepoints.segmentation import take_median
 from benchapp.detection.rules.noise_profile import measure_residuals, profile_noise
 
-Array = npt.NDArray[np.float64]
+Array = NDArray[np.float64]
+Places = NDArray[np.int64]
+
+# Minimum runs of a level, as for a confirmation. As many are the newest level of a series that still drifts: the median
+# of more is behind the slope.
+CURRENT_RUNS_MINIMUM: Final = 5
+# Runs of a slope at least.
+SLOPE_RUNS_MINIMUM: Final = 10
+# Minimum advantage of one model over another, as for a step against a line in the detector.
+SLOPE_ADVANTAGE_MINIMUM: Final = 2.5
+SPREAD_MINIMUM: Final = 1e-3
+# Quantiles of the normal distribution for intervals of 95 % and 99 %: a drift of a single series must exceed this one.
+INTERVAL_SCORE: Final = 1.960
+CLEAR_SCORE: Final = 2.576
+# Scores are cut off: equal values have no error.
+_MOST_SCORE: Final = 99.0
+# Points that are fitted; of longer histories the means of consecutive runs.
+_POINTS_MAXIMUM: Final = 240
+# Places of each end of the slope that are tried.
+_PLACES: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """The current level relative to a baseline.
+
+    score: distance of the change from the tolerated one in standard errors; at most 99.
+    """
+
+    now: ShiftLevel
+    shift: Shift
+    score: float
+
+    @property
+    def is_beyond(self) -> bool:
+        """Return whether the whole 95 % interval exceeds the tolerated change."""
+        return self.score > INTERVAL_SCORE
+
+    @property
+    def is_clear(self) -> bool:
+        """Return whether the 99 % interval does, too."""
+        return self.score > CLEAR_SCORE
+
+
+@dataclass(frozen=True, slots=True)
+class GradualChange:
+    """A gradual change between two levels: what every page and answer states about a drift.
+
+    first: index of its first run, after those of the level before. newest: index of the first run of the newest level:
+    of the newest five runs while the change continues, else of all runs since its end.
+    """
+
+    first: int
+    newest: int
+    continues: bool
+    before: ShiftLevel
+    drift: Drift
+
+
+@dataclass(frozen=True, slots=True)
+class SlopeFit:
+    """A slope between two flat parts: places of its ends, its values around 0, and the sum of squares it explains."""
+
+    first: int
+    last: int
+    shape: Array
+    explained: float
+
+
+def describe_gradual_change(
+    values: Array, *, tolerated_change: float, steps: tuple[int, ...] = ()
+) -> GradualChange:
+    """Return the gradual change of values that have drifted, by the best slope between two flat parts.
+
+    values: finite, oldest first, at least 20. It continues unless a flat part at the end explains them clearly better,
+    by the criterion for slopes and steps. Each level has at least five runs. steps: indices of changes of level, which
+    neither level extends across.
+    """
+    count = len(values)
+    points, size = make_points(values)
+    places = list_slope_ends(len(points))
+    firsts = places[places >= CURRENT_RUNS_MINIMUM - 1]
+    ended, lasting = (fit_slope(points, firsts, lasts) for lasts in (places, np.array([len(points) - 1])))
+    least = len(points) * SPREAD_MINIMUM**2
+    left, left_by_lasting = (max(float(points @ points) - fit.explained, least) for fit in (ended, lasting))
+    effective = count_effective(points, ended.shape)
+    # One with an end has a parameter more.
+    advantage = effective * math.log(left_by_lasting / left) - math.log(effective)
+    continues = advantage < SLOPE_ADVANTAGE_MINIMUM
+    fit = lasting if continues else ended
+    newest = count if continues else fit.last * size
+    newest = max(min(newest, count - CURRENT_RUNS_MINIMUM), *steps, 0)
+    first = fit.first * size + 1
+    old, new = values[: min(first, *steps, count)], values[newest:]
+    correlation = max(profile_noise(side).correlation for side in (old, new))
+    shift = measure_shift(old, new, correlation=correlation)
+    drift = Drift(describe_level(new), shift, score_shift(shift, tolerated_change))
+    return GradualChange(first, newest, continues, describe_level(old), drift)
+
+
+def remove_slope(values: Array) -> Array:
+    """Return positive values without their best slope, which is neither spread of the runs nor correlation."""
+    points, size = make_points(values)
+    places = list_slope_ends(len(points))
+    shape = np.repeat(fit_slope(points, places, places).shape, size)[: len(values)]
+    flat: Array = values * np.exp(-shape)
+    return flat
+
+
+def score_shift(shift: Shift, tolerated_change: float) -> float:
+    """Return how many standard errors the shift is beyond the tolerated change; negative within it, 0 if unknown."""
+    if shift.low is None or shift.high is None or shift.relative is None:
+        return 0.0
+    side = shift.relative - shift.low if shift.relative > 0 else shift.high - shift.relative
+    beyond = abs(shift.relative) - tolerated_change
+    error = side / INTERVAL_SCORE
+    if error <= 0:
+        return _MOST_SCORE if beyond > 0 else 0.0
+    return min(beyond / error, _MOST_SCORE)
+
+
+def make_points(values: Array) -> tuple[Array, int]:
+    """Return at most 240 points around 0 that a slope is fitted to, and the runs of each.
+
+    Logarithms of positive values, else shares of the largest one; isolated spikes are clipped.
+    """
+    size = -(-len(values) // _POINTS_MAXIMUM)
+    scaled = np.log(values) if values.min() > 0 else values / (np.abs(values).max() or 1.0)
+    points = _average_groups(scaled, size)
+    points = clip_spikes(points, measure_spread(points, least=SPREAD_MINIMUM))
+    return points - points.mean(), size
+
+
+def list_slope_ends(count: int) -> Places:
+    """Return the places that are tried as ends of a slope of so many points."""
+    return np.arange(0, count, max(count // _PLACES, 1))
+
+
+def fit_slope(points: Array, firsts: Places, lasts: Places) -> SlopeFit:
+    """Return the best slope with its ends at these places; points have mean 0."""
+    count = len(points)
+    first, last = (grid.ravel() for grid in np.meshgrid(firsts, lasts, indexing="ij"))
+    is_long = last - first >= SLOPE_RUNS_MINIMUM
+    first, last = first[is_long, np.newaxis], last[is_long, np.newaxis]
+    shapes = np.clip((np.arange(count) - first) / (last - first), 0.0, 1.0)
+    shapes -= shapes.mean(axis=1, keepdims=True)
+    products, squares = shapes @ points, np.einsum("ij,ij->i", shapes, shapes)
+    best = int(np.argmax(products**2 / squares))
+    shape: Array = shapes[best] * (products[best] / squares[best])
+    return SlopeFit(int(first[best, 0]), int(last[best, 0]), shape, float(shape @ points))
+
+
+def count_effective(points: Array, shape: Array) -> float:
+    """Return the effective number of points: steps also fit correlated noise.
+
+    By the lag-1 correlation of the residuals, its bias in short series removed (Kendall 1954).
+    """
+    _, correlation = measure_residuals(points - shape)
+    correlation = min(correlation + (1 + 4 * correlation) / len(points), MOST_CORRELATION)
+    return len(points) * (1 - correlation) / (1 + correlation)
+
+
+def _average_groups(levels: Array, size: int) -> Array:
+    starts = np.arange(0, len(levels), size)
+    counts = np.diff(starts, append=len(levels))
+    means: Array = np.add.reduceat(levels, starts) / counts
+    return means
+
 
 # Runs on each side of the comparison: the first of the baseline, the newest of the current level.
 COMPARED_RUNS_MAXIMUM: Final = 60
@@ -210,3 +377,109 @@ def _make_baseline(start: int, values: Array) -> Baseline | None:
 def _select_finite(values: Sequence[float]) -> Array:
     given = np.asarray(values, dtype=np.float64)
     return given[np.isfinite(given)]
+
+
+# Runs of each level of two steps at least.
+_STEP_RUNS_MINIMUM: Final = 3
+# Fitted numbers: the levels and places of a slope between two flat parts. Steps have one level more than places.
+_SLOPE_PARAMETERS: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class DetectedStep:
+    """A detected step. place: index of the first value of the new level."""
+
+    place: int
+    is_rise: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SlopePart:
+    """Values from index `first` on that a slope explains better than steps, by this advantage."""
+
+    first: int
+    advantage: float
+
+
+@dataclass(frozen=True, slots=True)
+class _StepsFit:
+    """Levels between steps: the sum of squares that they explain, with so many parameters."""
+
+    explained: float
+    parameters: int
+
+
+def find_slope(values: Array, steps: Sequence[DetectedStep], *, tolerated_change: float) -> SlopePart | None:
+    """Return the values with the newest steps of one direction, if they are a slope; None if not.
+
+    values: finite, oldest first. steps: detected in them, oldest first; the values begin with the step of the other
+    direction before the newest ones, if any. None if the values have not changed by the tolerated change.
+    """
+    is_rise = steps[-1].is_rise if steps else False
+    newest = list(takewhile(lambda step: step.is_rise == is_rise, reversed(steps)))
+    first = steps[-len(newest) - 1].place if len(newest) < len(steps) else 0
+    if not may_have_drifted(values[first:], tolerated_change=tolerated_change):
+        return None
+    advantage = measure_slope_advantage(values[first:], [step.place - first for step in newest])
+    if advantage is None or advantage < SLOPE_ADVANTAGE_MINIMUM:
+        return None
+    return SlopePart(first, advantage)
+
+
+def measure_slope_advantage(values: Array, steps: Sequence[int]) -> float | None:
+    """Return by how much the best slope between two flat parts explains the values better than steps.
+
+    The difference of the Bayesian information criteria (Schwarz 1978), n ln(residual sum of squares) + k ln n for k
+    parameters: of the best one step, the best two, or the detected ones, whichever is the least. On logarithms,
+    isolated spikes clipped. n: the effective number of values, because steps also fit correlated noise.
+    Positive if the slope is better. values: finite, oldest first. steps: indices of the detected ones. None for fewer
+    than 20 values or one of 0 or below.
+    """
+    if len(values) < 2 * SLOPE_RUNS_MINIMUM or values.min() <= 0:
+        return None
+    points, size = make_points(values)
+    places = list_slope_ends(len(points))
+    slope = fit_slope(points, places, places)
+    effective = count_effective(points, slope.shape)
+    squares, least = float(points @ points), len(points) * SPREAD_MINIMUM**2
+    left = max(squares - slope.explained, least)
+    return min(
+        effective * math.log(max(squares - fit.explained, least) / left)
+        + (fit.parameters - _SLOPE_PARAMETERS) * math.log(effective)
+        for fit in (
+            _fit_one_step(points),
+            _fit_two_steps(points),
+            _fit_levels(points, [round(step / size) for step in steps]),
+        )
+    )
+
+
+def _fit_one_step(points: Array) -> _StepsFit:
+    """Return the best one step; points have mean 0."""
+    count = len(points)
+    places = np.arange(_STEP_RUNS_MINIMUM, count - _STEP_RUNS_MINIMUM + 1)
+    sums = np.cumsum(points)[places - 1]
+    return _StepsFit(float((sums**2 / places + sums**2 / (count - places)).max()), 3)
+
+
+def _fit_two_steps(points: Array) -> _StepsFit:
+    """Return the best two steps; points have mean 0."""
+    count = len(points)
+    sums = np.concatenate([[0.0], np.cumsum(points)])
+    places = np.arange(_STEP_RUNS_MINIMUM, count - _STEP_RUNS_MINIMUM + 1)
+    first, second = (grid.ravel() for grid in np.meshgrid(places, places, indexing="ij"))
+    is_apart = second - first >= _STEP_RUNS_MINIMUM
+    first, second = first[is_apart], second[is_apart]
+    explained = (
+        sums[first] ** 2 / first
+        + (sums[second] - sums[first]) ** 2 / (second - first)
+        + sums[second] ** 2 / (count - second)
+    )
+    return _StepsFit(float(explained.max()), 5)
+
+
+def _fit_levels(points: Array, places: Sequence[int]) -> _StepsFit:
+    """Return the levels between these places; points have mean 0."""
+    edges = sorted({0, *(place for place in places if 0 < place < len(points)), len(points)})
+    explained = sum(float(points[first:last].sum()) ** 2 / (last - first) for first, last in pairwise(edges))
+    return _StepsFit(explained, 2 * len(edges) - 3)

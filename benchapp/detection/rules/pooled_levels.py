@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from benchapp.detection.changepoints.noise import measure_spreads
+from benchapp.detection.changepoints.estimates import measure_spreads
 from benchapp.detection.changepoints.segmentation import take_median
 
 Array = NDArray[np.float64]

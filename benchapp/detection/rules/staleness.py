@@ -1,5 +1,6 @@
-"""Whether a series is still measured. Pure."""
+"""Whether a series is still measured, and from when a host is silent. Pure."""
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -23,3 +24,34 @@ def find_stale_after(first_at: datetime, last_at: datetime, *, n: int) -> dateti
 def is_stale(first_at: datetime, last_at: datetime, *, n: int, now: datetime) -> bool:
     """Return whether a series is stale, as of `find_stale_after`."""
     return now > find_stale_after(first_at, last_at, n=n)
+
+
+# Grace for the duration of the run, an unavailable server, and clock changes.
+_GRACE_SHARE: Final = 0.25
+_GRACE_MINIMUM: Final = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedRun:
+    """expected_at: earliest start of the next run; silent_at: time from which it is overdue."""
+
+    expected_at: datetime
+    silent_at: datetime
+
+    def is_silent(self, now: datetime) -> bool:
+        """Return whether the run is overdue; silent_at itself is still in time."""
+        return now > self.silent_at
+
+
+def expect_run(
+    last_at: datetime | None, *, since_at: datetime, every_s: int, splay_s: int, now: datetime
+) -> ExpectedRun:
+    """Return the expected run after the last one, or after the schedule became known without a run since.
+
+    A run may start splay_s late; the grace is a quarter of the interval, at least 1 h. A last run in the future
+    (a host's clock) counts as now.
+    """
+    base = since_at if last_at is None else max(min(last_at, now), since_at)
+    every = timedelta(seconds=every_s)
+    grace = max(every * _GRACE_SHARE, _GRACE_MINIMUM)
+    return ExpectedRun(base + every, base + every + timedelta(seconds=splay_s) + grace)

@@ -13,10 +13,9 @@ from django.db.models import Count, Q
 
 from benchapp.catalog.metrics import CATALOG, KIND_NAMES, format_count, format_percent, list_judged_metrics
 from benchapp.detection.rules.baselines import DRIFT_RUNS_MINIMUM, BaselineComparison
-from benchapp.detection.rules.calendar_profile import CalendarProfile
-from benchapp.detection.rules.suspicion_test import find_suspicion_band
+from benchapp.detection.rules.evaluation_points import CalendarProfile
+from benchapp.detection.rules.recovery import find_suspicion_band
 from benchapp.detection.write.drift import compare_metric_to_baseline
-from benchapp.detection.write.evaluation_plans import plan_evaluation, read_watched
 from benchapp.detection.write.histories import (
     EVALUATION_WINDOW,
     WINDOW,
@@ -33,7 +32,13 @@ from benchapp.detection.write.metric import (
     judge_metric,
 )
 from benchapp.detection.write.rows import read_results, read_usual_spreads
-from benchapp.detection.write.series import STATUSES, MetricHistory, select_metric
+from benchapp.detection.write.series import (
+    STATUSES,
+    MetricHistory,
+    plan_evaluation,
+    read_watched,
+    select_metric,
+)
 from benchapp.framework.times import format_moment
 from benchapp.models import Measurement, Series
 from benchapp.models.policies.thresholds import read_thresholds

@@ -13,9 +13,8 @@ from psycopg import sql
 from psycopg.pq import Format
 
 from benchapp.catalog.metrics import is_latency, list_judged_metrics
-from benchapp.detection.rules.evaluation_points import EVALUATED_EVERY
-from benchapp.detection.rules.latency_kinds import KindSection, divide_kinds
-from benchapp.detection.rules.young_series import YOUNG_RUNS
+from benchapp.detection.rules.evaluation_points import EVALUATED_EVERY, YOUNG_RUNS
+from benchapp.detection.rules.levels import KindSection, divide_kinds
 from benchapp.models import METRIC_FIELDS
 from benchapp.models.measurement import KIND_CODE, are_same_kind, read_kind_code
 from benchapp.models.planned_event_filtering import match_maintenance

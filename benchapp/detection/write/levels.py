@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from benchapp.catalog.metrics import find_detected_metric
 from benchapp.detection.rules.baselines import DRIFT_METHOD
 from benchapp.detection.rules.levels import LevelStatistics, divide_levels
-from benchapp.detection.rules.recovery import find_end, find_recoveries
-from benchapp.detection.rules.suspicion_test import SAME_CHANGE_RUNS
+from benchapp.detection.rules.recovery import SAME_CHANGE_RUNS, find_end, find_recoveries
 from benchapp.detection.write.histories import KindValues, StoredHistory, to_microseconds, to_time
 from benchapp.models import METRIC_FIELDS, Change, ChangeState, Level
 

@@ -16,7 +16,7 @@ from django.db.models import DurationField, ExpressionWrapper, F, Value
 from numpy.typing import NDArray
 
 from benchapp.catalog.metrics import CATALOG
-from benchapp.detection.changepoints.level_shift import ShiftLevel, describe_level
+from benchapp.detection.changepoints.estimates import ShiftLevel, describe_level
 from benchapp.detection.changepoints.segmentation import take_median
 from benchapp.detection.rules.noise_profile import profile_noise
 from benchapp.detection.rules.pooled_levels import (
@@ -33,11 +33,25 @@ from benchapp.detection.rules.pooled_levels import (
     may_have_changed,
     pool_ratios,
 )
-from benchapp.detection.rules.recovery import LevelReturn, find_end, is_recovery, measure_return
+from benchapp.detection.rules.recovery import (
+    SAME_CHANGE_RUNS,
+    LevelReturn,
+    find_end,
+    is_recovery,
+    measure_return,
+)
 from benchapp.detection.rules.significance import ChangeClaim, ScopeTests, filter_significant
-from benchapp.detection.rules.suspicion_test import SAME_CHANGE_RUNS
 from benchapp.detection.write.histories import to_microseconds, to_time
-from benchapp.detection.write.metric import DetectedChange, is_back, judge_metric
+from benchapp.detection.write.metric import (
+    Decision,
+    DetectedChange,
+    StoredChange,
+    find_retained,
+    is_back,
+    judge_metric,
+    list_ended,
+    reconcile,
+)
 from benchapp.detection.write.pooled_members import (
     MEMBERS_MAXIMUM,
     MemberHistories,
@@ -56,13 +70,6 @@ from benchapp.detection.write.pooled_rows import (
     StoredRows,
     read_stored_rows,
     write_pooled,
-)
-from benchapp.detection.write.reconcile import (
-    Decision,
-    StoredChange,
-    find_retained,
-    list_ended,
-    reconcile,
 )
 from benchapp.models import ChangeState, Host, PooledEvaluation, Series
 

@@ -14,11 +14,10 @@ from django.db import connection
 from numpy.typing import NDArray
 
 from benchapp.catalog.metrics import CATALOG
-from benchapp.detection.changepoints.level_shift import describe_level, measure_shift
+from benchapp.detection.changepoints.estimates import describe_level, measure_shift
 from benchapp.detection.rules.baselines import DRIFT_METHOD
 from benchapp.detection.rules.pooled_levels import POOLED_METHOD, POOLED_TICK, ChangedMembers
-from benchapp.detection.rules.recovery import NOT_RETURNED, LevelReturn
-from benchapp.detection.rules.suspicion_test import SAME_CHANGE_RUNS
+from benchapp.detection.rules.recovery import NOT_RETURNED, SAME_CHANGE_RUNS, LevelReturn
 from benchapp.detection.write.histories import to_microseconds, to_time
 from benchapp.detection.write.metric import DetectedChange
 from benchapp.detection.write.pooled_members import PooledGroup

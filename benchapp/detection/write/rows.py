@@ -11,7 +11,7 @@ from django.db.models import BooleanField, QuerySet
 from django.db.models.expressions import RawSQL
 
 from benchapp.catalog.metrics import USUAL_SPREADS
-from benchapp.detection.changepoints.level_shift import ShiftLevel
+from benchapp.detection.changepoints.estimates import ShiftLevel
 from benchapp.detection.rules.baselines import DRIFT_METHOD
 from benchapp.detection.rules.pooled_levels import POOLED_METHOD
 from benchapp.models import Change, ChangeState, DetectionResult, DetectionStatus

@@ -11,7 +11,7 @@ from django.utils import timezone
 from numpy.typing import NDArray
 
 from benchapp.catalog.metrics import CATALOG, SMALLEST_CHANGES
-from benchapp.detection.rules.gate import (
+from benchapp.detection.rules.significance import (
     BASELINE_RUNS_MINIMUM,
     GateOutcome,
     GateReason,

@@ -20,7 +20,7 @@ from django.db import connection
 from django.db.models import Case, Count, F, Q, QuerySet, Value, When
 
 from benchapp.catalog.metrics import cut_text
-from benchapp.detection.rules.suspicion_test import CONFIRMED_AFTER_RUNS
+from benchapp.detection.rules.recovery import CONFIRMED_AFTER_RUNS
 from benchapp.incidents.rules.incidents import (
     Elsewhere,
     FactDifference,

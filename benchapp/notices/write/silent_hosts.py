@@ -9,7 +9,7 @@ from typing import Any, Final
 import structlog
 
 from benchapp.catalog.grammar import BadFilter, parse_filter
-from benchapp.detection.rules.silence import ExpectedRun, expect_run
+from benchapp.detection.rules.staleness import ExpectedRun, expect_run
 from benchapp.models import Host, PlannedEvent, PlannedEventKind, State, Submission
 from benchapp.models.host_filtering import match_hosts
 from benchapp.models.last_runs import read_last_runs

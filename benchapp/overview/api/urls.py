@@ -5,7 +5,7 @@ from django.urls import path, register_converter
 from benchapp.accounts.api import links
 from benchapp.charts.api import comparison, dependence, history, matrix, scaling
 from benchapp.charts.images.frame import FORMATS
-from benchapp.detection.api import detection_report
+from benchapp.detection import api
 from benchapp.framework.api import audit
 from benchapp.incidents.api import changes, gate, incidents
 from benchapp.incidents.api import incidents as incident_baseline
@@ -175,7 +175,7 @@ urlpatterns = [
     path("series/<int:series_id>", series.OneSeries.as_view(), name="api_series"),
     path(
         "series/<int:series_id>/detection",
-        detection_report.SeriesDetection.as_view(),
+        api.SeriesDetection.as_view(),
         name="api_series_detection",
     ),
     path("series/<int:series_id>/points", points.PointsView.as_view(), name="api_points"),

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from benchapp.detection.rules.silence import expect_run
+from benchapp.detection.rules.staleness import expect_run
 from benchapp.models.last_runs import read_last_runs
 
 

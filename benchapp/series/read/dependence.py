@@ -11,7 +11,7 @@ from psycopg import sql
 
 from benchapp.catalog.grammar import Filter
 from benchapp.catalog.metrics import CATALOG, is_latency
-from benchapp.detection.rules.latency_kinds import find_newest_kind
+from benchapp.detection.rules.levels import find_newest_kind
 from benchapp.framework.read.binary_columns import fetch_arrays
 from benchapp.models import Series
 from benchapp.models.filtering import match_series

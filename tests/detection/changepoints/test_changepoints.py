@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchapp.detection.changepoints.detector import (
-    ShiftLevel,
     ValueHistory,
     bound_chance,
     change_indices,
@@ -16,6 +15,7 @@ from benchapp.detection.changepoints.detector import (
     judge_next,
     judge_values,
 )
+from benchapp.detection.changepoints.estimates import ShiftLevel
 from benchmarks.histories import make_generator, make_history
 from tests.changes import find_changes
 

@@ -5,9 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from benchapp.detection.changepoints.contrast import compare_sides, score_excursion
-from benchapp.detection.changepoints.elimination import eliminate
-from benchapp.detection.changepoints.noise import (
+from benchapp.detection.changepoints.detector import eliminate
+from benchapp.detection.changepoints.estimates import (
     clip_spikes,
     measure_spread,
     measure_spreads,
@@ -16,9 +15,11 @@ from benchapp.detection.changepoints.noise import (
 from benchapp.detection.changepoints.segmentation import (
     Levels,
     arrange_groups,
+    compare_sides,
     find_boundaries,
     partition,
     relocate,
+    score_excursion,
     take_group_medians,
     take_median,
 )

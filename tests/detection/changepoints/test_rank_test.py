@@ -6,7 +6,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from benchapp.detection.changepoints.rank_test import count_arrangements, score_ranks, score_ranks_exactly
+from benchapp.detection.changepoints.estimates import count_arrangements, score_ranks, score_ranks_exactly
 
 
 def score(left: list[float], right: list[float]) -> float:

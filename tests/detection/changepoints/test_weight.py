@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchapp.detection.changepoints.weight import ChangeEvidence, weigh_evidence, weigh_stay
+from benchapp.detection.changepoints.detector import ChangeEvidence, weigh_evidence, weigh_stay
 
 PLAIN = ChangeEvidence(rank_score=4.0, spreads=2.0, novelty=0.8, correlation=0.0, places=65)
 

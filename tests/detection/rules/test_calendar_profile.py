@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from benchapp.detection.rules.calendar_profile import learn_profiles, remove_profiles
+from benchapp.detection.rules.evaluation_points import learn_profiles, remove_profiles
 
 Array = np.typing.NDArray[np.float64]
 Times = np.typing.NDArray[np.int64]

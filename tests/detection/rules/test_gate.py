@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchapp.detection.rules.gate import find_t_quantile, pass_gate
+from benchapp.detection.rules.significance import find_t_quantile, pass_gate
 
 ERROR_RATE = 0.001
 

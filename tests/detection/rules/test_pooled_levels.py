@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from benchapp.detection.changepoints.noise import measure_spread
+from benchapp.detection.changepoints.estimates import measure_spread
 from benchapp.detection.rules.pooled_levels import (
     PooledRatios,
     SlotGrid,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from benchapp.detection.rules.repetitions import find_repetitions, merge_repetitions
+from benchapp.detection.rules.evaluation_points import find_repetitions, merge_repetitions
 
 MINUTE = 60_000_000
 DAY = 1440 * MINUTE

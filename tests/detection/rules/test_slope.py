@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 
 from benchapp.detection.changepoints.detector import judge_values
-from benchapp.detection.rules.slope import (
+from benchapp.detection.rules.baselines import (
     SLOPE_ADVANTAGE_MINIMUM,
     DetectedStep,
     find_slope,

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from benchapp.detection.rules.suspicion_test import find_suspicion_band, suspect_newest
+from benchapp.detection.rules.recovery import find_suspicion_band, suspect_newest
 
 STEADY = [100.0, 101.0, 99.0, 100.0, 102.0, 98.0] * 4
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchapp.detection.rules.variability import (
+from benchapp.detection.rules.noise_profile import (
     find_spread_increase,
     find_two_states,
     is_return_to_state,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchapp.detection.rules.young_series import find_young_change
+from benchapp.detection.rules.evaluation_points import find_young_change
 
 WOBBLE = (0.0, 1.2, -0.8, 0.4, -1.3, 0.9, -0.2, 1.5, -1.1, 0.3)
 

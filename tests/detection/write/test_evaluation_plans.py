@@ -334,7 +334,7 @@ def test_repetitions_of_the_newest_run_are_merged() -> None:
 def test_history_longer_than_the_window_is_evaluated_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (histories, judge):
         monkeypatch.setattr(module, "EVALUATION_WINDOW", 115)
-    monkeypatch.setattr("benchapp.detection.write.evaluation_plans.WINDOW", 100)
+    monkeypatch.setattr("benchapp.detection.write.series.WINDOW", 100)
     (series,) = make_cells(make_host(), [make_noise("even", 4)[:118]])
     judge_due()
 

@@ -5,9 +5,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchapp.detection.changepoints.level_shift import ShiftLevel
-from benchapp.detection.write.metric import DetectedChange, judge_metric
-from benchapp.detection.write.reconcile import StoredChange, find_retained, list_ended, reconcile
+from benchapp.detection.changepoints.estimates import ShiftLevel
+from benchapp.detection.write.metric import (
+    DetectedChange,
+    StoredChange,
+    find_retained,
+    judge_metric,
+    list_ended,
+    reconcile,
+)
 from benchapp.models import ChangeState
 
 SUSPECTED, PROVISIONAL = ChangeState.SUSPECTED, ChangeState.PROVISIONAL

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from benchapp.detection.changepoints.level_shift import ShiftLevel
-from benchapp.detection.write.metric import DetectedChange
-from benchapp.detection.write.reconcile import StoredChange, find_retained
+from benchapp.detection.changepoints.estimates import ShiftLevel
+from benchapp.detection.write.metric import DetectedChange, StoredChange, find_retained
 from benchapp.models import ChangeState, Incident, IncidentEvent, IncidentState, Series, Verdict
 from tests.detection.write.judging import (
     add_runs,

@@ -6,7 +6,7 @@ import pytest
 from django.db import IntegrityError
 
 from benchapp.accounts.write.tokens import read_token
-from benchapp.detection.rules.silence import ExpectedRun, expect_run
+from benchapp.detection.rules.staleness import ExpectedRun, expect_run
 from benchapp.models import Host
 from benchapp.requests.read.schedules import KnownSchedule, read_schedules
 from benchapp.storage.read.hosts import read_host

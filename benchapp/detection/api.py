@@ -10,12 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from benchapp.catalog.metrics import SMALLEST_CHANGES
-from benchapp.detection.write.dry_run import (
-    DetectionReport,
-    FoundChange,
-    UnknownSeries,
-    report_detection,
-)
+from benchapp.detection.write.dry_run import DetectionReport, FoundChange, UnknownSeries, report_detection
 from benchapp.detection.write.histories import to_time
 from benchapp.detection.write.series import describe_levels
 from benchapp.framework.api.answers import ApiAnswer, Time, build
