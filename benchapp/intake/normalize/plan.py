@@ -163,7 +163,11 @@ def _plan_run(
     has_zone = document.format not in _PRINTED_DATES or sender.time_zone is not None
     finished_at = (document.finished_at if has_zone else None) or sender.finished_at or document.finished_at
     failure = find_failure(report, number, sender.command)
-    context = read_run_context(document, environment=environment, target=sender.target, failure=failure)
+    # In a sweep, the load of the minute before is that of the run before.
+    conditions = sender.conditions if sender.sweep_id is None else {**sender.conditions, "load_before": None}
+    context = read_run_context(
+        document, environment=environment, target=sender.target, conditions=conditions, failure=failure
+    )
     planned = _plan_measurements(source.scope, target_key, document, context=context, traces=traces)
     measurements = tuple(islice(planned, room + 1))
     values = {

@@ -310,10 +310,11 @@ def _judge(traces: Mapping[tuple[LogKind, LogDirection], TraceBuckets]) -> dict[
     """Judge each direction by its IOPS, else by its bandwidth."""
     judged: dict[LogDirection, Steadiness] = {}
     for direction in _DIRECTIONS:
-        buckets = traces.get(("iops", direction)) or traces.get(("bw", direction))
+        kind: LogKind = "iops" if ("iops", direction) in traces else "bw"
+        buckets = traces.get((kind, direction))
         found = judge_steady(buckets.mean) if buckets else None
         if found is not None:
-            judged[direction] = found
+            judged[direction] = replace(found, is_iops=kind == "iops")
     return judged
 
 

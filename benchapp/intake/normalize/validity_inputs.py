@@ -24,6 +24,7 @@ def _split(names: str) -> tuple[str, ...]:
     return tuple(names.split())
 
 
+_NONE: Final[Mapping[str, Any]] = {}
 # Values of sync_action of an md array that is busy; the others are "idle" and "frozen".
 _SYNC_ACTIONS: Final = frozenset({"resync", "recover", "reshape", "check", "repair"})
 RAID_TROUBLES: Final = frozenset(
@@ -41,6 +42,7 @@ _MEMORY_FILESYSTEMS: Final = frozenset({"tmpfs", "ramfs"})
 _CACHED_FILESYSTEMS: Final = frozenset({"9p", "virtiofs", "fuse", "fuseblk"})
 # OpenZFS, release notes of 2.3.0: until then O_DIRECT is accepted and ignored.
 _ZFS_DIRECT: Final = (2, 3)
+_NUMBER: Final = re.compile(r"\d{1,9}(?:\.\d{1,9})?", re.ASCII)
 _VERSION: Final = re.compile(r"(\d{1,4})\.(\d{1,4})")
 _RAM_DISK: Final = re.compile(r"z?ram\d{1,4}")
 # Prefixes of volume types that are attached over a network.
@@ -68,6 +70,9 @@ class RunContext:
     raid_state: str
     memory_filesystem: str
     cached_by: str
+    load: float | None
+    cpu_count: int | None
+    other_io_percent: float | None
     failure: RunFailure | None = None
 
 
@@ -76,9 +81,10 @@ def read_run_context(
     *,
     environment: Mapping[str, Any],
     target: Mapping[str, Any],
+    conditions: Mapping[str, Any] = _NONE,
     failure: RunFailure | None = None,
 ) -> RunContext:
-    """Return the shared inputs of a run; environment and target as `intake.metadata` returns them."""
+    """Return the shared inputs of a run; environment, target and conditions as sent."""
     facts = environment.get("facts") or {}
     md = _read_facts(facts, "md")
     missing, action = str(md.get("degraded") or ""), str(md.get("sync_action") or "").lower()
@@ -96,6 +102,9 @@ def read_run_context(
         raid_state=state if state in RAID_TROUBLES else "",
         memory_filesystem=_find_memory_filesystem(facts, target),
         cached_by=_find_cache(facts, target),
+        load=_read_number(conditions.get("load_before")),
+        cpu_count=environment.get("cpu_count"),
+        other_io_percent=_read_number(_read_facts(conditions, "other_io_before").get("busy_percent")),
         failure=failure,
     )
 
@@ -106,6 +115,11 @@ def _find_memory_filesystem(facts: Mapping[str, Any], target: Mapping[str, Any])
         if text in _MEMORY_FILESYSTEMS or _RAM_DISK.fullmatch(text):
             return text
     return ""
+
+
+def _read_number(value: object) -> float | None:
+    text = str(value)
+    return float(text) if _NUMBER.fullmatch(text) else None
 
 
 def _find_cache(facts: Mapping[str, Any], target: Mapping[str, Any]) -> str:
@@ -177,6 +191,8 @@ def collect_validity_inputs(
         error=group.error,
         failure=failure,
         did_io=did_io(direction),
+        iops=direction.iops,
+        bandwidth_bytes_per_s=direction.bandwidth_bytes_per_s,
         runtime_s=direction.runtime_s,
         engine=spec.engine if group.options else "",
         storage=context.storage,
@@ -196,6 +212,9 @@ def collect_validity_inputs(
         raid_state=context.raid_state,
         memory_filesystem=context.memory_filesystem,
         cached_by=context.cached_by,
+        load=context.load,
+        cpu_count=context.cpu_count,
+        other_io_percent=context.other_io_percent,
         **_describe_queue(group, jobs, spec),
         **_describe_steady_state(jobs),
         **_describe_samples(context, direction, latency),

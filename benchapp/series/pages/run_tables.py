@@ -312,7 +312,7 @@ BADGES: Final[dict[str, Rule]] = {
     ),
     "inconsistent": Rule(
         "The mean latency is outside of what minimum, maximum and percentiles allow; or percentiles are longer than"
-        " fio's histogram, which ends at 17.1 s.",
+        " fio's histogram, which ends at 17.1 s; or the trace is more than 20 % above the report.",
         "Update fio and run again. Beyond the histogram, use mean and maximum.",
     ),
     "littles-law": Rule(
@@ -333,6 +333,11 @@ BADGES: Final[dict[str, Rule]] = {
     "degraded-raid": Rule(
         "The array had missing members, was rebuilding or checking, or reported a degraded state.",
         "Wait for the rebuild or replace the disk, then run again.",
+    ),
+    "busy": Rule(
+        "Before the run, the load exceeded the number of CPUs, or other I/O kept the storage busy for 20 % of the"
+        " time.",
+        "Run when the host is idle, or set --max-load and --skip-if-busy.",
     ),
     "too-short": Rule(
         "The job ran for less than 30 s.",

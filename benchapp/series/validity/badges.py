@@ -13,6 +13,7 @@ CODES: Final = (
     "cached",
     "memory-filesystem",
     "degraded-raid",
+    "busy",
     "too-short",
     "not-steady",
     "cpu-bound",

@@ -24,13 +24,16 @@ NETWORK_ENGINES: Final = _split("rbd rados gfapi gfapi_async libiscsi nbd nfs ht
 
 @dataclass(frozen=True, slots=True)
 class Steadiness:
-    """Steadiness of a trace, as shares of the average.
+    """Steadiness of a trace, as shares of its average.
 
-    excursion_share: maximum minus minimum; slope_share: change of the regression line over the trace.
+    excursion_share: maximum minus minimum; slope_share: change of the regression line over the trace. average: in
+    operations/s if is_iops, else in bytes/s.
     """
 
     excursion_share: float
     slope_share: float
+    average: float | None = None
+    is_iops: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,7 @@ class RunFailure:
 class ValidityInputs:
     """Inputs for one direction of a group of jobs; None is unknown. Times in ns or s as named, sizes in bytes.
 
+    iops, bandwidth_bytes_per_s: of the summary.
     error: fio's errno. failure: of the run, for a job without one. engine: empty if unknown. storage: kind of device.
     file_bytes: all files of the group together. waits_for_media: the page cache cannot answer: a flush or trim, or
     writes followed by flushes.
@@ -58,12 +62,15 @@ class ValidityInputs:
     only if they are precise. saturated: the first one beyond fio's histogram.
     bandwidth_variation: stdev/mean of bandwidth_samples samples. members_missing, sync_action: of an md array;
     raid_state: as reported by btrfs, ZFS or a controller. cached_by: storage that caches direct I/O, "" for none.
+    load: average of the minute before the run; other_io_percent: time in which others kept the storage busy.
     memory_filesystem: tmpfs, ramfs or a RAM disk that holds the files.
     """
 
     error: int | None = None
     failure: RunFailure | None = None
     did_io: bool = True
+    iops: float | None = None
+    bandwidth_bytes_per_s: float | None = None
     runtime_s: float | None = None
     engine: str = ""
     storage: Literal["network", "memory"] | None = None
@@ -102,3 +109,6 @@ class ValidityInputs:
     raid_state: str = ""
     memory_filesystem: str = ""
     cached_by: str = ""
+    load: float | None = None
+    cpu_count: int | None = None
+    other_io_percent: float | None = None

@@ -44,6 +44,10 @@ LEAST_IOS_PER_SLOT: Final = 100
 # recorded outputs one exceeds these, by a fault of fio 2.1.3.
 MEAN_WITHIN: Final = 0.02
 _MEAN_NOISE_NS: Final = 1_000.0
+# The trace without its ends may differ from the summary by the slope that is still steady, and as much again.
+TRACE_FACTOR: Final = 1.2
+# Per cent of the time. As the agent's --skip-if-busy.
+OTHER_IO_PERCENT: Final = 20.0
 # Of the average over the window. SNIA Solid State Storage Performance Test Specification 2.0: data and slope excursion.
 MOST_EXCURSION_SHARE: Final = 0.20
 MOST_SLOPE_SHARE: Final = 0.10
@@ -212,6 +216,26 @@ def _judge_flight(inputs: ValidityInputs) -> Badge | None:
 
 
 def _judge_consistency(inputs: ValidityInputs) -> Badge | None:
+    return _judge_latencies(inputs) or _judge_trace(inputs)
+
+
+def _judge_trace(inputs: ValidityInputs) -> Badge | None:
+    """Find a trace above the summary; one below it may lack logs."""
+    found = inputs.steadiness
+    summary = inputs.iops if found and found.is_iops else inputs.bandwidth_bytes_per_s
+    if found is None or found.average is None or not summary:
+        return None
+    if found.average <= TRACE_FACTOR * summary:
+        return None
+    return Badge(
+        "inconsistent",
+        f"The {'IOPS' if found.is_iops else 'bandwidth'} of the trace is"
+        f" {format_percent(found.average / summary)} of that in the report: do not use either.",
+        {"trace": found.average, "report": summary},
+    )
+
+
+def _judge_latencies(inputs: ValidityInputs) -> Badge | None:
     """Compare the mean with minimum, maximum and percentiles of its distribution: p99 below the mean may be right."""
     if inputs.saturated:
         percent, end_ns = inputs.saturated
@@ -332,6 +356,23 @@ def _judge_raid(inputs: ValidityInputs) -> Badge | None:
     return Badge("degraded-raid", f"RAID array degraded during the run ({', '.join(parts)}).", numbers)
 
 
+def _judge_load(inputs: ValidityInputs) -> Badge | None:
+    load, cpus, percent = inputs.load, inputs.cpu_count, inputs.other_io_percent
+    parts: list[str] = []
+    numbers: dict[str, float] = {}
+    if load is not None and cpus and load > cpus:
+        parts.append(f"the load was {format_count(load)} on {cpus} CPUs")
+        numbers |= {"load": load, "cpu_count": cpus}
+    if percent is not None and percent >= OTHER_IO_PERCENT:
+        parts.append(f"other I/O kept the storage {format_percent(percent / 100)} busy")
+        numbers |= {"other_io_percent": percent}
+    if not parts:
+        return None
+    return Badge(
+        "busy", f"Before the run, {' and '.join(parts)}: the storage was not measured alone.", numbers
+    )
+
+
 def _judge_memory_filesystem(inputs: ValidityInputs) -> Badge | None:
     if not inputs.memory_filesystem:
         return None
@@ -341,7 +382,7 @@ def _judge_memory_filesystem(inputs: ValidityInputs) -> Badge | None:
     )
 
 
-_OF_ANY_JOB: Final = (_judge_memory_filesystem, _judge_raid, _judge_samples)
+_OF_ANY_JOB: Final = (_judge_memory_filesystem, _judge_raid, _judge_load, _judge_samples)
 _OF_A_WHOLE_JOB: Final = (
     _judge_consistency,
     _judge_flight,

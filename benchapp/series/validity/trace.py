@@ -257,4 +257,5 @@ def judge_steady(values: Sequence[float | None]) -> Steadiness | None:
     return Steadiness(
         excursion_share=(max(rounds) - min(rounds)) / average,
         slope_share=slope * (_ROUNDS - 1) / average,
+        average=average,
     )

@@ -87,3 +87,16 @@ def test_storage_that_caches_direct_io_is_found(
     filesystem: str, facts: dict[str, Any], cached_by: str
 ) -> None:
     assert describe(target={"filesystem": filesystem}, environment={"facts": facts}).cached_by == cached_by
+
+
+def test_load_and_other_io_are_conditions_of_the_run() -> None:
+    conditions = {"load_before": "9.5", "other_io_before": {"busy_percent": "31.0"}}
+    document = Document("json", "fio-3.36", None, None, (), ())
+
+    context = read_run_context(
+        document, environment=read_environment({"cpu_count": 8}), target={}, conditions=conditions
+    )
+    unknown = read_run_context(document, environment={}, target={}, conditions={"load_before": "high"})
+
+    assert (context.load, context.cpu_count, context.other_io_percent) == (9.5, 8, 31.0)
+    assert (unknown.load, unknown.cpu_count, unknown.other_io_percent) == (None, None, None)

@@ -245,3 +245,16 @@ def test_real_logs_agree_with_the_report_that_they_came_with(
     mean = sum(trace.buckets["mean"]) / len(trace.buckets["mean"])
     assert trace.jobs == len(names)
     assert mean == pytest.approx(getattr(reported, metric), rel=0.05)
+
+
+def test_trace_has_its_average_for_the_comparison_with_the_report() -> None:
+    course = follow(
+        {
+            f"x_bw.{job}.log": "".join(f"{at}000, 400, 0, 0, 0\n" for at in range(1, 11))
+            for job in (1, 2, 3, 4)
+        },
+        "11_numjobs4_json.out",
+    )
+
+    (steadiness,) = course.steadiness.values()
+    assert (steadiness.average, steadiness.is_iops) == (4 * 400 * 1024, False)

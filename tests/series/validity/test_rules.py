@@ -121,6 +121,20 @@ def test_nothing_is_judged_from_what_is_not_known() -> None:
         (ZFS | {"file_bytes": 128 * GIB}, []),
         (ZFS | {"waits_for_media": True}, []),
         (ZFS | {"engine": "rbd"}, []),
+        ({"load": 8.1, "cpu_count": 8}, ["busy"]),
+        ({"load": 8.0, "cpu_count": 8}, []),
+        ({"load": 8.1}, []),
+        ({"other_io_percent": 20.0}, ["busy"]),
+        ({"other_io_percent": 19.9}, []),
+        # Four logs of 400 IOPS, 1 000 IOPS in the report.
+        ({"steadiness": Steadiness(0.0, 0.0, 1600.0), "iops": 1000.0}, ["inconsistent"]),
+        ({"steadiness": Steadiness(0.0, 0.0, 1200.0), "iops": 1000.0}, []),
+        # Logs of other jobs may be missing.
+        ({"steadiness": Steadiness(0.0, 0.0, 400.0), "iops": 1000.0}, []),
+        (
+            {"steadiness": Steadiness(0.0, 0.0, 2e6, is_iops=False), "bandwidth_bytes_per_s": 1e6},
+            ["inconsistent"],
+        ),
         # p99 below the mean: a hundredth of all I/Os took up to 1 s.
         (SLOW | {"maximum_ns": 1e9, "mean_ns": 10e6}, []),
         (SLOW | {"maximum_ns": 3e6, "mean_ns": 5e6}, ["inconsistent"]),
@@ -196,6 +210,8 @@ def test_every_badge_is_in_the_list_and_has_a_sentence_and_numbers_that_are_numb
                 samples=10,
                 percents=(99.0,),
                 mean_ns=2e6,
+                load=9.0,
+                cpu_count=8,
                 maximum_ns=1e6,
                 members_missing=2,
                 memory_filesystem="tmpfs",
@@ -214,6 +230,12 @@ def test_sentences_include_the_values() -> None:
     assert "Runtime 3.12 s; below 30 s" in sentence_of(runtime_s=3.118)
     assert "files (4 GiB) are smaller than twice the host's memory (8 GiB)" in sentence_of(is_direct=False)
     assert "Direct I/O is cached by ZFS (before 2.3): the files (20 GiB)" in sentence_of(**ZFS)
+    assert "the load was 9.5 on 8 CPUs and other I/O kept the storage 40 % busy" in sentence_of(
+        load=9.5, cpu_count=8, other_io_percent=40.0
+    )
+    assert "The IOPS of the trace is 160 % of that in the report" in sentence_of(
+        steadiness=Steadiness(0.0, 0.0, 1600.0), iops=1000.0
+    )
     assert "Mean read latency 2.5 µs" in sentence_of(read_mean_ns=2_500.0)
     assert "5.2 I/Os in flight, 16.2 % of iodepth × numjobs (32): fio, the CPU" in sentence_of(in_flight=5.2)
     assert "40 I/Os in flight, more than iodepth × numjobs (32)" in sentence_of(in_flight=40.0)
