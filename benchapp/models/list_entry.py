@@ -1,15 +1,17 @@
 """What resources have in common whose columns are declared once, and what entries of lists that are never edited."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Final
 
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
 from benchapp.models.access.person_names import name_person
 
 _LOG_MAXIMUM: Final = 200
 _KINDS: Final[Mapping[type[Any], type]] = {
+    ArrayField: list,
     models.BooleanField: bool,
     models.CharField: str,
     models.DateTimeField: datetime,
@@ -66,9 +68,6 @@ class ListEntry(Resource):
     def list_audited(cls) -> list[str]:
         """Return the attributes that the audit record has."""
         return [*(field.attname for field in cls.list_fields()), *cls.changed]
-
-    def validate_constraints(self, exclude: Collection[str] | None = None) -> None:
-        """Leave the constraints to the database: the check before saving says the same in words."""
 
     def list_activity(self) -> "models.QuerySet[ListLogEntry]":
         """Return its log, oldest first; newer entries than the first 200 are left out."""

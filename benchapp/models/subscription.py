@@ -1,13 +1,17 @@
 """Subscriptions and the outbox: one notice per subscription for each incident and transition."""
 
-from typing import Final
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
+from benchapp.catalog.metrics import CATALOG
 from benchapp.models.account import User
 from benchapp.models.incident import Incident
+from benchapp.models.list_entry import Resource
 from benchapp.models.series import Series
 
 # Outcome in the log of a notice dropped because its address is not confirmed; counted by queries.subscriptions.
@@ -35,7 +39,7 @@ def hide_secret(channel: str, address: str) -> str:
     return f"{parts.scheme}://{place}…"
 
 
-class Subscription(models.Model):
+class Subscription(Resource):
     """One address and its notification settings.
 
     address: an e-mail address, a URL, or an Apprise URL. secret: signs webhooks; shown once. filter: in the filter
@@ -43,9 +47,27 @@ class Subscription(models.Model):
     layout_question: query string of Choose a layout whose answer is watched, "" for none. is_digest: once a day at
     digest_hour instead of at once. quiet_from_hour, quiet_to_hour: notices wait for the end of these hours (UTC).
     failures: consecutive; at FAILURES_MAXIMUM it is paused with a reason.
+
+    Only of rows of `benchapp.notices.read.subscriptions`: waiting: queued notices; last_at: when the last one was sent,
+    None if never. violation_rows: number of violating series by threshold, without zeros. address_state: "confirmed",
+    "unconfirmed" or "refused" of an e-mail address, "" of others; confirmation_asked_at: when the newest confirmation
+    mail was requested. withheld: notices not sent because the address was not confirmed within a day.
     """
 
     FAILURES_MAXIMUM = 20
+    given = (
+        *("channel", "address", "filter", "minimum_severity", "metrics", "thresholds", "layout_question"),
+        *("notify_incidents", "notify_silent_hosts", "is_digest", "digest_hour"),
+        *("quiet_from_hour", "quiet_to_hour"),
+    )
+
+    waiting: int
+    last_at: datetime | None
+    violation_rows: Sequence[Mapping[str, Any]]
+    address_state: str
+    confirmed_at: datetime | None
+    confirmation_asked_at: datetime | None
+    withheld: int
 
     owner = models.ForeignKey(User, on_delete=models.CASCADE, related_name="subscriptions")
     channel = models.CharField(max_length=7, choices=Channel)
@@ -75,7 +97,33 @@ class Subscription(models.Model):
         )
 
     def __str__(self) -> str:
-        return f"{self.channel} to {self.address}"
+        return f"{self.channel} to {self.display_address}"
+
+    @property
+    def display_address(self) -> str:
+        """Return the address for pages, without a webhook's secret path."""
+        return hide_secret(self.channel, self.address)
+
+    @property
+    def metric_labels(self) -> str:
+        """Return the metrics of incidents in words; "" for all."""
+        return ", ".join(CATALOG[name].label for name in self.metrics)
+
+    @property
+    def threshold_counts(self) -> list[tuple[str, int]]:
+        """Return each threshold with the number of series that violate it."""
+        counts = {row["threshold"]: row["series"] for row in self.violation_rows}
+        return [(text, counts.get(text, 0)) for text in self.thresholds]
+
+    @property
+    def violation_count(self) -> int:
+        """Return the number of violations."""
+        return sum(row["series"] for row in self.violation_rows)
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Return whether notices are sent; only e-mail addresses need a confirmation."""
+        return self.address_state in ("", "confirmed")
 
 
 class ThresholdViolation(models.Model):
@@ -196,3 +244,13 @@ class Notice(models.Model):
 
     def __str__(self) -> str:
         return f"notice {self.pk} ({self.state}): {self.key}"
+
+    @property
+    def subject(self) -> str:
+        """Return the subject of its message."""
+        return str(self.body.get("subject", self.key))
+
+    @property
+    def attempt_log(self) -> list[tuple[datetime, str]]:
+        """Return the last ten attempts, oldest first; the outcome is "" while one runs, or if its sender was killed."""
+        return [(datetime.fromisoformat(each["at"]), each.get("outcome", "")) for each in self.log]

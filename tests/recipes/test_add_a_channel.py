@@ -34,20 +34,22 @@ SCRIPT = """
 import json, sys
 from django.utils import timezone
 from benchapp.notices.api.subscriptions import SubscriptionInput
+from benchapp.framework.write.conflicts import BadValue
 from benchapp.models import Subscription
 from benchapp.models.subscription import hide_secret
 from benchapp.notices.channels.message import make_test_message
 from benchapp.notices.channels.transport import get_transport
-from benchapp.notices.write.subscriptions import BadSubscription, read_settings
+from benchapp.notices.write.subscriptions import check_subscription
 from benchapp.notices.pages.forms import SubscriptionForm
 
 address = sys.argv[1]
 form = SubscriptionForm()
 try:
-    read_settings({"channel": "matrix", "address": "ftp://x"})
-except BadSubscription as error:
+    check_subscription(Subscription(channel="matrix", address="ftp://x"))
+except BadValue as error:
     refused = error.field
-subscription = Subscription(channel="matrix", address=read_settings({"channel": "matrix", "address": address}).address)
+subscription = Subscription(channel="matrix", address=address)
+check_subscription(subscription)
 message = make_test_message("everything", base_url="")
 print(json.dumps({
     "label": dict(form.fields["channel"].choices)["matrix"],

@@ -30,6 +30,15 @@ TEXTS = {
         (HEAD, '<th scope="col">Type</th>'),
         (CELL, "<td>{{ row.get_kind_display|lower }}</td>"),
     ),
+    "benchapp/models/subscription.py": (
+        ('"ticket", ', '"thresholds", "layout_question"'),
+        (FIELD, "    layout_question = models"),
+    ),
+    "templates/notices/subscriptions.html": (
+        (HEAD, '<th scope="col">Delivery (UTC)</th>'),
+        (CELL.replace("row", "subscription"), '<td>{% include "notices/_subscription_hours.html" %}</td>'),
+    ),
+    "templates/notices/subscription.html": ((FACT.replace("row", "subscription"), "<div><dt>Owner</dt>"),),
     "templates/incidents/maintenance/planned_event.html": ((FACT, "<div><dt>State</dt>"),),
     "benchapp/models/study.py": (('"ticket", ', '"panels")'), (FIELD, "    owner = models")),
     "templates/reports/_study_fields.html": ((INPUT, '    <label for="study-text">'),),
@@ -55,14 +64,14 @@ from django.test.utils import setup_test_environment
 from benchapp.operation.configuration.apply import apply_configuration, export_configuration
 from benchapp.models import AuditRecord, Role, User
 
-def show(path, page, body, form, kind, state):
+def show(path, page, body, form, kind, query):
     name = path.replace("-", "_")
     added = client.post(f"/{page}/add", {**body, **form, "ticket": "OPS-1"})
     answer = client.post(f"/api/v1/{path}", {**body, "ticket": "OPS-2"}, content_type="application/json")
     refused = client.post(f"/api/v1/{path}", {**body, "ticket": "x" * 61}, content_type="application/json")
     exported = export_configuration()
     apply_configuration(exported.replace("OPS-2", "OPS-3"), prune=True, dry_run=False, author=None)
-    rows = client.get(f"/api/v1/{path}?fields=ticket{state}").json()[name]
+    rows = client.get(f"/api/v1/{path}{query}").json()[name]
     audited = AuditRecord.objects.filter(kind=kind)
     return {
         "form": 'name="ticket" maxlength="60"' in client.get(f"/{page}/add").content.decode(),
@@ -70,13 +79,14 @@ def show(path, page, body, form, kind, state):
         "entry page": "<dd>OPS-1</dd>" in client.get(added["Location"]).content.decode(),
         "API": [answer.json()["ticket"], refused.json()["pointer"]],
         "rows in effect": sorted(row["ticket"] for row in rows if row.get("canceled_at") is None),
-        "CSV": "OPS-1" in b"".join(client.get(f"/api/v1/{path}?format=csv&fields=ticket")).decode(),
+        "CSV": not query or "OPS-1" in b"".join(client.get(f"/api/v1/{path}{query}&format=csv")).decode(),
         "configuration": exported.partition(name)[2].count("ticket: OPS-"),
         "audit": sorted(row.after["ticket"] for row in audited if "ticket" in row.after),
     }
 
 setup_test_environment()
-with patch("benchapp.framework.queue.wake_up", lambda: True), transaction.atomic():
+queue = "benchapp.framework.queue"
+with patch(f"{queue}.wake_up"), patch(f"{queue}.wake_notify"), transaction.atomic():
     import benchapp.urls
     call_command("migrate", verbosity=0)
     client = Client()
@@ -89,9 +99,11 @@ print(json.dumps(shown))
 
 def test_column_is_a_field_with_a_name_and_its_places_in_templates(db: None, tmp_path: Path) -> None:
     tree = Tree(tmp_path, recipe="Add a column to a list", parts=("benchapp", "templates"))
-    now, state = datetime.now(UTC), ",canceled_at"
+    now, query = datetime.now(UTC), "?fields=ticket,canceled_at"
     span = {"from_at": now.isoformat(), "to_at": (now + timedelta(days=1)).isoformat()}
     policy = {"metric": "iops", "smallest_change": 0.2, "filter": "host:db-1", "reason": "noisy"}
+    hook = {"channel": "slack", "address": "https://hooks.example.org/x", "filter": "host:db-1"}
+    times = {"minimum_severity": "low", "digest_hour": "7"}
     event = {"kind": "change", **span, "filter": "host:db-1", "reason": "new rack"}
     lists = [
         (
@@ -100,10 +112,11 @@ def test_column_is_a_field_with_a_name_and_its_places_in_templates(db: None, tmp
             policy,
             {"threshold": "20", "filter": ""},
             "detection_policy",
-            state,
+            query,
         ),
-        ("planned-events", "maintenance", event, {"zone": "UTC", "filter": ""}, "planned_event", state),
-        ("studies", "studies", {"title": "Disks"}, {"title": "Volumes"}, "study", ""),
+        ("planned-events", "maintenance", event, {"zone": "UTC", "filter": ""}, "planned_event", query),
+        ("subscriptions", "subscriptions", hook, times, "subscription", ""),
+        ("studies", "studies", {"title": "Disks"}, {"title": "Volumes"}, "study", "?fields=ticket"),
     ]
 
     for name, inserted in TEXTS.items():
@@ -127,4 +140,4 @@ def test_column_is_a_field_with_a_name_and_its_places_in_templates(db: None, tmp
         }
     ] * len(lists)
     # With the migration four for each list, and five for studies.
-    assert len(tree.changed) == 3 + 3 + 4
+    assert len(tree.changed) == 3 + 3 + 3 + 4

@@ -1,5 +1,6 @@
-"""Pages of lists whose entries are created, canceled and restored: form, actions, one entry."""
+"""Forms of rows whose columns people give, and pages of lists whose entries are canceled and restored."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final
 
@@ -22,20 +23,24 @@ TEXT_INPUT: Final = forms.TextInput(attrs={"autocomplete": "off"})
 FILTER_HELP: Final = "Filter bar syntax: host:db-1, pool:web volume_type:gp3. Empty: all series."
 
 
-class EntryForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no type argument at run time
-    """What a creator gives; `instance` is the entry, not saved. What it means is checked when it is saved.
+class ResourceForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no type argument at run time
+    """What a person gives; `instance` is the row, not saved. What it means is checked when it is saved.
 
     renamed: fields of the form by the columns that they stand for.
     """
 
     renamed: ClassVar[Mapping[str, str]] = {}
 
+    def _get_validation_exclusions(self) -> set[str]:
+        """Leave out all fields of the model: the check before saving says the same in words."""
+        return {field.name for field in self.instance._meta.fields}
+
     def refuse(self, problem: BadValue) -> None:
-        """Add an error to its field."""
+        """Add an error as a sentence to its field; a name, as in "iops: …", stays as it is."""
         text = str(problem)
-        self.add_error(
-            problem.field if problem.field in self.fields else None, f"{text[:1].upper()}{text[1:]}."
-        )
+        if not re.match(r"\w+: ", text):
+            text = f"{text[:1].upper()}{text[1:]}"
+        self.add_error(problem.field if problem.field in self.fields else None, f"{text}.")
 
 
 def confirm_change(request: HttpRequest, text: str) -> None:

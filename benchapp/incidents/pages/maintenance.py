@@ -21,7 +21,7 @@ from benchapp.framework.pages.list_entries import (
     FILTER_HELP,
     FILTER_INPUT,
     TEXT_INPUT,
-    EntryForm,
+    ResourceForm,
     change_entry,
     confirm_change,
     describe_entry,
@@ -68,7 +68,7 @@ class MomentInput(forms.DateTimeInput):
     input_type = "datetime-local"
 
 
-class PlannedEventForm(EntryForm):
+class PlannedEventForm(ResourceForm):
     """A maintenance window, expected change or note; times are in the selected time zone.
 
     next: address of the chart to return to, "" for the page of the event.

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
@@ -15,24 +15,32 @@ from rest_framework.response import Response
 
 from benchapp.accounts.write.throttle import LimitReached
 from benchapp.catalog.metrics import JUDGED_METRICS
-from benchapp.catalog.thresholds import COMPARISONS, TEXT_MAXIMUM, Threshold
-from benchapp.framework.api.answers import PREFIX, ApiAnswer, Kind, MetricName, Time, build
+from benchapp.catalog.thresholds import COMPARISONS, TEXT_MAXIMUM
+from benchapp.framework.api.answers import (
+    PREFIX,
+    ApiAnswer,
+    Kind,
+    MetricName,
+    Time,
+    build,
+    with_columns,
+)
+from benchapp.framework.api.list_entries import list_given
 from benchapp.framework.api.parameters import ChoiceParameter, refuse_parameters
 from benchapp.framework.api.permissions import find_person, is_signed_in, read_api_token
 from benchapp.framework.api.problems import Problem, bad_value, not_found
 from benchapp.framework.api.responses import answer_json
 from benchapp.framework.api.view import ApiView, read_body
 from benchapp.framework.queue import wake_notify
-from benchapp.layouts.read.question_form import QUERY_MAXIMUM, BadQuestion, canonicalize_question
+from benchapp.framework.write.conflicts import BadValue
 from benchapp.layouts.read.ranking import Verdict
 from benchapp.models import Channel, Role, Scope, Subscription, User
 from benchapp.models.notifications.stored_thresholds import read_stored_threshold
 from benchapp.notices.read.layout_answers import LayoutFacts, read_layout_answer
-from benchapp.notices.read.subscriptions import SubscriptionRow, list_subscriptions, read_subscription
+from benchapp.notices.read.subscriptions import list_subscriptions, read_subscription
 from benchapp.notices.read.violations import VIOLATIONS_SHOWN, ViolationRow, list_violations
 from benchapp.notices.write.email_confirmation import MailRefused, ask_confirmation
 from benchapp.notices.write.subscriptions import (
-    BadSubscription,
     NotConfirmed,
     create_subscription,
     delete_subscription,
@@ -41,6 +49,41 @@ from benchapp.notices.write.subscriptions import (
 from benchapp.notices.write.thresholds import THRESHOLDS_MAXIMUM
 
 _SECRET = {"Cache-Control": "no-store"}
+
+
+_HOUR: Final = {"min_value": 0, "max_value": 23, "help_text": "UTC"}
+
+
+class SubscriptionInput(serializers.ModelSerializer[Any]):
+    """Channel, filter and delivery times."""
+
+    channel = ChoiceParameter(choices=Channel.values)
+    minimum_severity = serializers.CharField(required=False, help_text="low, medium or high")
+    metrics = serializers.ListField(
+        child=ChoiceParameter(choices=JUDGED_METRICS),
+        required=False,
+        max_length=len(JUDGED_METRICS),
+        help_text="incidents in these only; empty: in all",
+    )
+    thresholds = serializers.ListField(
+        child=serializers.CharField(max_length=TEXT_MAXIMUM),
+        required=False,
+        max_length=THRESHOLDS_MAXIMUM,
+        help_text="metric, comparison, value and unit: p99 < 5 ms, iops > 10k, bandwidth >= 200 MB/s",
+    )
+
+    class Meta:
+        model = Subscription
+        fields = Subscription.given
+        extra_kwargs: Final = {
+            "filter": {"help_text": "filter bar syntax; empty: everything"},
+            "layout_question": {
+                "help_text": "the parameters of GET /layouts as a query string: a notice when the answer changes",
+            },
+            "digest_hour": _HOUR,
+            "quiet_from_hour": _HOUR,
+            "quiet_to_hour": _HOUR,
+        }
 
 
 class ThresholdAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -84,24 +127,19 @@ class LayoutQuestionAnswer(ApiAnswer, kw_only=True, frozen=True):
     changed_at: Time | None
 
 
+@with_columns(
+    {"id": int, "owner": str},
+    {
+        **list_given(SubscriptionInput),
+        "channel": Channel,
+        "address": Annotated[str, Meta(description="only the host of another person's webhook")],
+        "metrics": Annotated[
+            Sequence[MetricName], Meta(description="incidents in these only; empty: in all")
+        ],
+        "thresholds": Sequence[ThresholdAnswer],
+    },
+)
 class SubscriptionAnswer(ApiAnswer, kw_only=True, frozen=True):
-    id: int
-    owner: str
-    channel: Channel
-    address: Annotated[str, Meta(description="only the host of another person's webhook")]
-    filter: Annotated[str, Meta(description="filter bar syntax; empty: everything")]
-    minimum_severity: Annotated[str, Meta(description="low, medium or high")]
-    metrics: Annotated[Sequence[MetricName], Meta(description="incidents in these only; empty: in all")]
-    thresholds: Sequence[ThresholdAnswer]
-    layout_question: Annotated[
-        str, Meta(description="query string of Choose a layout whose answer is watched")
-    ]
-    notify_incidents: bool
-    notify_silent_hosts: bool
-    is_digest: bool
-    digest_hour: Annotated[int, Meta(description="UTC")]
-    quiet_from_hour: int | None
-    quiet_to_hour: int | None
     is_active: bool
     failures: Annotated[int, Meta(description="consecutive")]
     paused_reason: str
@@ -139,51 +177,6 @@ class CreatedSubscriptionAnswer(SubscriptionAnswer, kw_only=True, frozen=True):
 
 class SubscriptionList(ApiAnswer, kw_only=True, frozen=True):
     subscriptions: Sequence[SubscriptionAnswer]
-
-
-class LayoutQuestionField(serializers.CharField):
-    """A layout question as a query string."""
-
-    def to_internal_value(self, data: Any) -> str:
-        """Return the canonical query string."""
-        text = super().to_internal_value(data)
-        try:
-            return canonicalize_question(text) if text else ""
-        except BadQuestion as problem:
-            raise serializers.ValidationError(str(problem)) from problem
-
-
-class SubscriptionInput(serializers.Serializer[Any]):
-    """Channel, filter and delivery times."""
-
-    channel = ChoiceParameter(choices=Channel.values)
-    address = serializers.CharField(max_length=500)
-    filter = serializers.CharField(required=False, allow_blank=True, max_length=2000)
-    minimum_severity = serializers.CharField(required=False, help_text="low, medium or high")
-    metrics = serializers.ListField(
-        child=ChoiceParameter(choices=JUDGED_METRICS),
-        required=False,
-        max_length=len(JUDGED_METRICS),
-        help_text="incidents in these only; empty: in all",
-    )
-    thresholds = serializers.ListField(
-        child=serializers.CharField(max_length=TEXT_MAXIMUM),
-        required=False,
-        max_length=THRESHOLDS_MAXIMUM,
-        help_text="metric, comparison, value and unit: p99 < 5 ms, iops > 10k, bandwidth >= 200 MB/s",
-    )
-    layout_question = LayoutQuestionField(
-        required=False,
-        allow_blank=True,
-        max_length=QUERY_MAXIMUM,
-        help_text="the parameters of GET /layouts as a query string: a notice when the answer changes",
-    )
-    notify_incidents = serializers.BooleanField(required=False)
-    notify_silent_hosts = serializers.BooleanField(required=False)
-    is_digest = serializers.BooleanField(required=False)
-    digest_hour = serializers.IntegerField(required=False, min_value=0, max_value=23)
-    quiet_from_hour = serializers.IntegerField(required=False, allow_null=True, min_value=0, max_value=23)
-    quiet_to_hour = serializers.IntegerField(required=False, allow_null=True, min_value=0, max_value=23)
 
 
 class MaySubscribe(BasePermission):
@@ -226,7 +219,7 @@ class Subscriptions(ApiView):
         person = _require_person(request)
         try:
             made = create_subscription(person, read_body(request, SubscriptionInput))
-        except BadSubscription as error:
+        except BadValue as error:
             raise bad_value(error) from error
         wake_notify()
         body = _describe(CreatedSubscriptionAnswer, _find(request, made.pk), secret=made.secret or None)
@@ -243,7 +236,7 @@ class OneSubscription(ApiView):
         """Read one subscription, with the series that violate its thresholds now."""
         refuse_parameters(request)
         row = _find(request, subscription_id)
-        violations = list_violations(row.id) if row.thresholds else []
+        violations = list_violations(row.pk) if row.thresholds else []
         return answer_json(
             request,
             _describe(
@@ -258,7 +251,7 @@ class OneSubscription(ApiView):
     def delete(self, request: Request, subscription_id: int) -> Response:
         """Delete a subscription with its delivery log."""
         refuse_parameters(request)
-        delete_subscription(_find(request, subscription_id).id)
+        delete_subscription(_find(request, subscription_id).pk)
         return Response(status=204)
 
 
@@ -278,7 +271,7 @@ class SubscriptionTest(ApiView):
         if not row.is_active:
             raise _paused()
         try:
-            is_new = request_test(Subscription.objects.get(pk=row.id), _require_person(request))
+            is_new = request_test(Subscription.objects.get(pk=row.pk), _require_person(request))
         except NotConfirmed as error:
             raise Problem(409, "request-invalid", "Not confirmed", str(error)) from error
         except LimitReached as error:
@@ -337,7 +330,7 @@ def _require_person(request: Request) -> User:
     return person
 
 
-def _find(request: Request, subscription_id: int) -> SubscriptionRow:
+def _find(request: Request, subscription_id: int) -> Subscription:
     person = _require_person(request)
     row = read_subscription(subscription_id, person)
     if row is None or not (row.owner_id == person.pk or person.has_role(Role.ADMIN)):
@@ -345,70 +338,49 @@ def _find(request: Request, subscription_id: int) -> SubscriptionRow:
     return row
 
 
-def _describe(kind: type[Kind], row: SubscriptionRow, **more: Any) -> Kind:
+def _describe(kind: type[Kind], row: Subscription, **more: Any) -> Kind:
     return build(
         kind,
         row,
-        owner=row.owner_name,
+        owner=row.owner.username,
         thresholds=[
-            _describe_threshold(threshold, count)
+            build(ThresholdAnswer, threshold, value=threshold.limit, violations=count)
             for text, count in row.threshold_counts
             if (threshold := read_stored_threshold(text)) is not None
         ],
-        url=f"{PREFIX}/subscriptions/{row.id}",
-        page=f"/subscriptions/{row.id}/",
+        url=f"{PREFIX}/subscriptions/{row.pk}",
+        page=f"/subscriptions/{row.pk}/",
         **more,
     )
 
 
-def _describe_threshold(threshold: Threshold, violations: int) -> ThresholdAnswer:
-    return ThresholdAnswer(
-        text=threshold.text,
-        metric=threshold.metric,
-        comparison=threshold.comparison,
-        value=threshold.limit,
-        violations=violations,
-    )
-
-
-def _describe_layout_answer(row: SubscriptionRow) -> LayoutQuestionAnswer | None:
-    stored = read_layout_answer(row.id) if row.layout_question else None
+def _describe_layout_answer(row: Subscription) -> LayoutQuestionAnswer | None:
+    stored = read_layout_answer(row.pk) if row.layout_question else None
     if stored is None:
         return None
     answer = stored.answer
-    return LayoutQuestionAnswer(
+    return build(
+        LayoutQuestionAnswer,
+        stored,
         sentence=answer.sentence if answer else None,
         best=_describe_layout(answer.best) if answer else None,
-        closest_miss=_describe_layout(answer.closest) if answer else None,
+        closest_miss=_describe_layout(stored.closest),
         lacks=answer.lacks if answer else "",
-        pending_sentence=stored.pending_sentence,
-        problem=stored.problem,
-        evaluated_at=stored.evaluated_at,
-        changed_at=stored.changed_at,
     )
 
 
 def _describe_layout(layout: LayoutFacts | None) -> RememberedLayoutAnswer | None:
     if layout is None:
         return None
-    return RememberedLayoutAnswer(
-        title=layout.title,
-        verdict=layout.verdict,
-        load=layout.load,
-        runs=layout.runs,
-        last_at=datetime.fromisoformat(layout.last_at),
-        incidents=layout.incidents,
-    )
+    return build(RememberedLayoutAnswer, layout, last_at=datetime.fromisoformat(layout.last_at))
 
 
 def _describe_violation(row: ViolationRow) -> ViolationAnswer:
-    return ViolationAnswer(
+    return build(
+        ViolationAnswer,
+        row,
         threshold=row.threshold.text,
         series=row.series_id,
-        title=row.title,
-        since_at=row.since_at,
-        value=row.value,
-        is_notified=row.is_notified,
         url=f"{PREFIX}/series/{row.series_id}",
         page=f"/series/{row.series_id}/?metric={row.threshold.metric}",
     )

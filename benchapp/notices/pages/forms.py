@@ -1,10 +1,12 @@
-"""Forms of subscriptions."""
+"""The form of a subscription."""
+
+from typing import Any, Final
 
 from django import forms
 
 from benchapp.catalog.metrics import CATALOG, JUDGED_METRICS
-from benchapp.layouts.read.question_form import BadQuestion, canonicalize_question
-from benchapp.models import Channel, Severity
+from benchapp.framework.pages.list_entries import ResourceForm
+from benchapp.models import Channel, Severity, Subscription
 from benchapp.notices.channels.transport import get_transport
 from benchapp.notices.write.thresholds import THRESHOLDS_MAXIMUM
 
@@ -14,11 +16,10 @@ _SEVERITIES = [
     (Severity.MEDIUM.value, "medium"),
     (Severity.HIGH.value, "high"),
 ]
-
-
 _METRICS = [(name, CATALOG[name].label) for name in JUDGED_METRICS]
 # Several channels have the same.
 _ADDRESSES = dict.fromkeys(get_transport(channel).address_help for channel in Channel.values)
+_TEXT_INPUT: Final = forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"})
 
 
 class ThresholdsField(forms.CharField):
@@ -42,28 +43,16 @@ class ThresholdsField(forms.CharField):
         return [line.strip() for line in str(super().clean(value)).splitlines() if line.strip()]
 
 
-def _read_hour(text: str) -> int | None:
-    return int(text) if text else None
+class _QuietHourField(forms.TypedChoiceField):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(coerce=int, required=False, empty_value=None, **options)
 
 
-class SubscriptionForm(forms.Form):
-    """Channel, filter and delivery times."""
+class SubscriptionForm(ResourceForm):
+    """Channel, filter and delivery times; the channel of a stored subscription cannot be changed."""
 
-    channel = forms.ChoiceField(label="Channel", choices=Channel.choices, initial=Channel.EMAIL)
-    address = forms.CharField(
-        label="Address",
-        max_length=500,
-        help_text=f"{', '.join(_ADDRESSES)}.",
-        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
-    )
-    filter = forms.CharField(
-        label="Filter",
-        required=False,
-        max_length=2000,
-        help_text="Filter bar syntax: host:db-* volume_type:gp3. Empty: everything.",
-        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
-    )
-    minimum_severity = forms.ChoiceField(label="Minimum severity", choices=_SEVERITIES, initial=Severity.LOW)
+    channel = forms.ChoiceField(label="Channel", choices=Channel.choices)
+    minimum_severity = forms.ChoiceField(label="Minimum severity", choices=_SEVERITIES)
     metrics = forms.MultipleChoiceField(
         label="Metrics of incidents",
         choices=_METRICS,
@@ -77,42 +66,33 @@ class SubscriptionForm(forms.Form):
         required=False,
         max_length=2200,
         help_text="Paste the address of Choose a layout. You are notified when its answer changes.",
-        widget=forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"}),
+        widget=_TEXT_INPUT,
     )
-    notify_incidents = forms.BooleanField(label="Notify about incidents", required=False, initial=True)
-    notify_silent_hosts = forms.BooleanField(label="Notify about silent hosts", required=False, initial=True)
-    is_digest = forms.BooleanField(label="Daily digest", required=False)
-    digest_hour = forms.TypedChoiceField(label="Digest time (UTC)", choices=_HOURS, coerce=int, initial="7")
-    quiet_from_hour = forms.TypedChoiceField(
-        label="Quiet hours from (UTC)",
-        choices=[("", "never"), *_HOURS],
-        coerce=_read_hour,
-        required=False,
-        empty_value=None,
-    )
-    quiet_to_hour = forms.TypedChoiceField(
+    digest_hour = forms.TypedChoiceField(label="Digest time (UTC)", choices=_HOURS, coerce=int)
+    quiet_from_hour = _QuietHourField(label="Quiet hours from (UTC)", choices=[("", "never"), *_HOURS])
+    quiet_to_hour = _QuietHourField(
         label="Quiet hours until (UTC)",
         choices=[("", "–"), *_HOURS],
-        coerce=_read_hour,
-        required=False,
-        empty_value=None,
         help_text="Notifications from quiet hours are sent afterwards.",
     )
 
-    def clean_layout_question(self) -> str:
-        """Return the question as its query string."""
-        text = str(self.cleaned_data["layout_question"]).strip()
-        try:
-            return canonicalize_question(text) if text else ""
-        except BadQuestion as problem:
-            raise forms.ValidationError(f"{problem}.") from problem
+    class Meta:
+        model = Subscription
+        fields = Subscription.given
+        labels: Final = {
+            "notify_incidents": "Notify about incidents",
+            "notify_silent_hosts": "Notify about silent hosts",
+            "is_digest": "Daily digest",
+        }
+        help_texts: Final = {
+            "address": f"{', '.join(_ADDRESSES)}.",
+            "filter": "Filter bar syntax: host:db-* volume_type:gp3. Empty: everything.",
+            "notify_incidents": "",
+            "notify_silent_hosts": "",
+        }
+        widgets: Final = {"address": _TEXT_INPUT, "filter": _TEXT_INPUT}
 
-    def refuse(self, field: str, message: str) -> None:
-        """Add an error to its field."""
-        self.add_error(field if field in self.fields else None, message)
-
-
-class ChangeForm(SubscriptionForm):
-    """The same fields without the channel, which cannot be changed."""
-
-    channel = None  # type: ignore[assignment]  # Django's way to leave out an inherited field
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if self.instance.pk:
+            del self.fields["channel"]

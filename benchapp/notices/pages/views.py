@@ -16,13 +16,13 @@ from benchapp.framework.pages.access import can, needs_role, read_person
 from benchapp.framework.pages.command_lines import format_curl_command
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.queue import wake_notify
+from benchapp.framework.write.conflicts import BadValue
 from benchapp.models import Channel, Role, Subscription
 from benchapp.notices.channels.transport import get_transport
-from benchapp.notices.pages.forms import ChangeForm, SubscriptionForm
+from benchapp.notices.pages.forms import SubscriptionForm
 from benchapp.notices.read.layout_answers import read_layout_answer
 from benchapp.notices.read.subscriptions import (
     NOTICES_SHOWN,
-    SubscriptionRow,
     list_notices,
     list_subscriptions,
     read_subscription,
@@ -30,13 +30,12 @@ from benchapp.notices.read.subscriptions import (
 from benchapp.notices.read.violations import VIOLATIONS_SHOWN, list_violations
 from benchapp.notices.write.email_confirmation import MailRefused, ask_confirmation
 from benchapp.notices.write.subscriptions import (
-    BadSubscription,
     NotConfirmed,
     change_subscription,
+    check_subscription,
     create_subscription,
     delete_subscription,
     pause_subscription,
-    read_settings,
     renew_secret,
     request_test,
     resume_subscription,
@@ -75,7 +74,9 @@ def add_subscription(request: HttpRequest) -> HttpResponse:
     if question := request.GET.get("layout_question", "")[:2200]:
         # Its notices are those of the question, unless the user asks for more.
         first |= {"layout_question": question, "notify_incidents": False, "notify_silent_hosts": False}
-    form = SubscriptionForm(request.POST if request.method == "POST" else None, initial=first)
+    form = SubscriptionForm(
+        request.POST if request.method == "POST" else None, instance=Subscription(), initial=first
+    )
     made, previews = _apply(request, form, lambda values: create_subscription(person, values))
     if made is not None:
         _show_secret(request, made.secret)
@@ -112,21 +113,13 @@ def subscription(request: HttpRequest, subscription_id: int) -> HttpResponse:
 def edit_subscription(request: HttpRequest, subscription_id: int) -> HttpResponse:
     """Change address, filter and hours of one's own subscription."""
     stored = _find_own(request, subscription_id)
-    channel = stored.channel
-    form = ChangeForm(request.POST if request.method == "POST" else None, initial=_list_values(stored))
-    changed, previews = _apply(
-        request, form, lambda values: change_subscription(stored, values), channel=channel
-    )
+    form = SubscriptionForm(request.POST if request.method == "POST" else None, instance=stored)
+    changed, previews = _apply(request, form, lambda values: change_subscription(stored, values))
     if changed is not None:
         messages.success(request, "Subscription saved.", extra_tags="good")
         wake_notify()
         return redirect("subscription", subscription_id=subscription_id)
-    context = {
-        "form": form,
-        "subscription": stored,
-        "channel_label": Channel(channel).label,
-        "previews": previews,
-    }
+    context = {"form": form, "subscription": stored, "previews": previews}
     return render(request, "notices/edit_subscription.html", context, status=400 if form.errors else 200)
 
 
@@ -136,10 +129,10 @@ def set_subscription_active(request: HttpRequest, subscription_id: int) -> HttpR
     """Pause or resume a subscription."""
     row = _find(request, subscription_id)
     if request.POST.get("active") == "yes":
-        resume_subscription(row.id)
+        resume_subscription(row.pk)
         text = "Resumed. Notices queued for less than a day are sent now."
     else:
-        pause_subscription(row.id, by=read_person(request))
+        pause_subscription(row.pk, by=read_person(request))
         text = "Paused. No new notices are created; queued notices are kept for a day."
     messages.success(request, text, extra_tags="good")
     return redirect("subscription", subscription_id=subscription_id)
@@ -154,7 +147,7 @@ def send_test(request: HttpRequest, subscription_id: int) -> HttpResponse:
         messages.error(request, "Subscription is paused: resume it first.", extra_tags="bad")
         return redirect("subscription", subscription_id=subscription_id)
     try:
-        is_new = request_test(Subscription.objects.get(pk=row.id), read_person(request))
+        is_new = request_test(Subscription.objects.get(pk=row.pk), read_person(request))
     except (NotConfirmed, LimitReached) as problem:
         messages.error(request, f"Test not sent: {problem}.", extra_tags="bad")
     else:
@@ -197,7 +190,7 @@ def renew_subscription_secret(request: HttpRequest, subscription_id: int) -> Htt
     """Replace the secret of one's own webhook; the next page shows it once."""
     try:
         _show_secret(request, renew_secret(_find_own(request, subscription_id)))
-    except BadSubscription as problem:
+    except BadValue as problem:
         messages.error(request, f"Not changed: {problem}.", extra_tags="bad")
     return redirect("subscription", subscription_id=subscription_id)
 
@@ -207,7 +200,7 @@ def renew_subscription_secret(request: HttpRequest, subscription_id: int) -> Htt
 def remove_subscription(request: HttpRequest, subscription_id: int) -> HttpResponse:
     """Delete a subscription with its delivery log."""
     row = _find(request, subscription_id)
-    delete_subscription(row.id)
+    delete_subscription(row.pk)
     messages.success(request, f"Subscription for {row.display_address} deleted.", extra_tags="good")
     return redirect("subscriptions")
 
@@ -216,23 +209,21 @@ def _apply(
     request: HttpRequest,
     form: SubscriptionForm,
     save: Callable[[Mapping[str, Any]], Subscription],
-    *,
-    channel: str = "",
 ) -> tuple[Subscription | None, list[ThresholdPreview] | None]:
     """Save a valid form, or with `do=preview` return what its thresholds concern now; None where nothing was done."""
     if request.method != "POST" or not form.is_valid():
         return None, None
     try:
         if request.POST.get("do") == "preview":
-            values = read_settings({"channel": channel, **form.cleaned_data})
-            return None, preview_thresholds(values.filter, values.thresholds)
+            check_subscription(form.instance)
+            return None, preview_thresholds(form.instance.filter, form.instance.thresholds)
         return save(form.cleaned_data), None
-    except BadSubscription as problem:
-        form.refuse(problem.field, str(problem))
+    except BadValue as problem:
+        form.refuse(problem)
         return None, None
 
 
-def _find(request: HttpRequest, subscription_id: int) -> SubscriptionRow:
+def _find(request: HttpRequest, subscription_id: int) -> Subscription:
     """Return a subscription that this person may see: their own, or for admins any. Raises Http404."""
     person = read_person(request)
     row = read_subscription(subscription_id, person)
@@ -252,7 +243,3 @@ def _find_own(request: HttpRequest, subscription_id: int) -> Subscription:
 def _show_secret(request: HttpRequest, secret: str) -> None:
     if secret:
         keep_for_next_page(request, "Webhook signing secret", secret)
-
-
-def _list_values(stored: Subscription) -> dict[str, Any]:
-    return {name: getattr(stored, name) for name in ChangeForm.base_fields}

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from benchapp.catalog.metrics import JUDGED_METRICS
 from benchapp.catalog.thresholds import BadThreshold, parse_threshold
 from benchapp.framework.write.audit import record_write, snapshot
 from benchapp.framework.write.conflicts import BadValue, retry_conflicts
+from benchapp.layouts.read.question_form import BadQuestion, canonicalize_question
 from benchapp.models import (
     AuditKind,
     Channel,
@@ -25,7 +25,6 @@ from benchapp.models import (
     Subscription,
     User,
 )
-from benchapp.models.subscription import hide_secret
 from benchapp.notices.channels.posting import make_secret
 from benchapp.notices.channels.transport import AddressRefused, get_transport
 from benchapp.notices.write.delivery_times import due_at
@@ -55,80 +54,54 @@ class NotConfirmed(Exception):
     """An e-mail address that is not confirmed yet."""
 
 
-class BadSubscription(BadValue):
-    """An invalid value of a subscription."""
-
-
-@dataclass(frozen=True, slots=True)
-class SubscriptionSettings:
-    """The settings of a subscription; hours in UTC, quiet hours both or neither.
-
-    metrics: of incidents, all if empty. thresholds: texts as `benchapp.catalog.thresholds.parse_threshold` reads them.
-    layout_question: a query string that the caller has validated, "" for none.
-    """
-
-    channel: str
-    address: str
-    filter: str = ""
-    minimum_severity: str = Severity.LOW.value
-    metrics: list[str] = field(default_factory=list)
-    thresholds: list[str] = field(default_factory=list)
-    layout_question: str = ""
-    notify_incidents: bool = True
-    notify_silent_hosts: bool = True
-    is_digest: bool = False
-    digest_hour: int = 7
-    quiet_from_hour: int | None = None
-    quiet_to_hour: int | None = None
-
-
 def create_subscription(owner: User, given: Mapping[str, Any]) -> Subscription:
-    """Create a subscription; a webhook gets a secret, an unconfirmed e-mail address a mail. Raises BadSubscription.
+    """Create a subscription; a webhook gets a secret, an unconfirmed e-mail address a mail. Raises BadValue.
 
-    If a limit of confirmation mails is reached, the subscription is created and the mail can be requested later.
+    given: the columns of `Subscription.given` that differ from their default. If a limit of confirmation mails is
+    reached, the subscription is created and the mail can be requested later.
     """
-    values = read_settings(given)
+    made = Subscription(owner=owner, **given)
+    check_subscription(made)
     with transaction.atomic():
         # Locked, so that concurrent requests cannot exceed the limit.
         User.objects.select_for_update(no_key=True).get(pk=owner.pk)
         if Subscription.objects.filter(owner=owner).count() >= SUBSCRIPTIONS_MAXIMUM:
-            raise BadSubscription("", f"the limit of {SUBSCRIPTIONS_MAXIMUM} subscriptions is reached")
-        secret = make_secret() if get_transport(values.channel).is_signed else ""
-        made = Subscription.objects.create(owner=owner, secret=secret, **asdict(values))
+            raise BadValue("", f"the limit of {SUBSCRIPTIONS_MAXIMUM} subscriptions is reached")
+        made.secret = make_secret() if get_transport(made.channel).is_signed else ""
+        made.save(force_insert=True)
         _store_violations(made, added=made.thresholds)
         try:
             with suppress(LimitReached):
                 ask_confirmation(made)
         except MailRefused as error:
-            raise BadSubscription("address", str(error)) from error
+            raise BadValue("address", str(error)) from error
         _record(made, "created", after=_snapshot(made))
     return made
 
 
 @retry_conflicts
 def change_subscription(subscription: Subscription, given: Mapping[str, Any]) -> Subscription:
-    """Change a subscription except its channel. Raises BadSubscription.
+    """Change the given columns of a subscription, except its channel. Raises BadValue.
 
     Queued notices use the new delivery times. A new e-mail address must be confirmed unless this person did so before.
     """
-    values = read_settings({**given, "channel": subscription.channel})
-    has_new_address = values.address.lower() != subscription.address.lower()
-    if has_new_address and is_refused(subscription.owner_id, values.address):
-        raise BadSubscription("address", f"the owner of {values.address} blocked mail from this server")
+    for name, value in {**given, "channel": subscription.channel}.items():
+        setattr(subscription, name, value)
+    check_subscription(subscription)
     with transaction.atomic():
-        # Against detection, which writes violations of thresholds. What is stored may differ from what was given: by
+        # Against detection, which writes violations of thresholds. What is stored may differ from what was read: by
         # another request, or by a first attempt.
         stored = Subscription.objects.select_for_update().filter(pk=subscription.pk).first() or subscription
+        has_new_address = subscription.address.lower() != stored.address.lower()
+        if has_new_address and is_refused(subscription.owner_id, subscription.address):
+            raise BadValue("address", f"the owner of {subscription.address} blocked mail from this server")
         before = _snapshot(stored)
-        earlier = set() if values.filter != stored.filter else set(stored.thresholds)
-        has_new_secret_part = values.address != stored.address
-        if values.layout_question != stored.layout_question:
+        earlier = set() if subscription.filter != stored.filter else set(stored.thresholds)
+        if subscription.layout_question != stored.layout_question:
             StoredLayoutAnswer.objects.filter(subscription=subscription).delete()
-        for name, value in asdict(values).items():
-            setattr(subscription, name, value)
-        subscription.save(update_fields=list(asdict(values)))
+        subscription.save(update_fields=Subscription.given)
         after = _snapshot(subscription)
-        if has_new_secret_part:
+        if subscription.address != stored.address:
             # The addresses of two webhooks of one host are the same without their secrets.
             after["has_new_address"] = True
         _record(subscription, "changed", before=before, after=after)
@@ -212,9 +185,9 @@ def delete_subscription(subscription_id: int) -> None:
 
 @transaction.atomic
 def renew_secret(subscription: Subscription) -> str:
-    """Replace the secret of a webhook and return the new one. Raises BadSubscription."""
+    """Replace the secret of a webhook and return the new one. Raises BadValue."""
     if not get_transport(subscription.channel).is_signed:
-        raise BadSubscription("", "only webhooks have a secret")
+        raise BadValue("", "only webhooks have a secret")
     secret = make_secret()
     Subscription.objects.filter(pk=subscription.pk).update(secret=secret)
     _record(subscription, "secret_renewed")
@@ -223,8 +196,7 @@ def renew_secret(subscription: Subscription) -> str:
 
 def _snapshot(subscription: Subscription) -> dict[str, Any]:
     """Return the settings without the secret part of a webhook's address."""
-    values = snapshot(subscription, *SubscriptionSettings.__dataclass_fields__)
-    return {**values, "address": hide_secret(subscription.channel, subscription.address)}
+    return {**snapshot(subscription, *Subscription.given), "address": subscription.display_address}
 
 
 def _record(
@@ -239,64 +211,68 @@ def _record(
         AuditKind.SUBSCRIPTION,
         action,
         object_id=subscription.pk,
-        name=f"{subscription.channel} to {hide_secret(subscription.channel, subscription.address)}",
+        name=str(subscription),
         before=before,
         after=after,
         by=by,
     )
 
 
-def read_settings(given: Mapping[str, Any]) -> SubscriptionSettings:
-    """Return validated settings with defaults for missing values. Raises BadSubscription."""
-    known = {name: given[name] for name in SubscriptionSettings.__dataclass_fields__ if name in given}
-    values = SubscriptionSettings(**known)
-    if values.channel not in Channel.values:
-        raise BadSubscription("channel", f"choose one of {', '.join(Channel.values)}")
-    if values.minimum_severity not in Severity.values:
-        raise BadSubscription("minimum_severity", f"choose one of {', '.join(Severity.values)}")
-    if (values.quiet_from_hour is None) != (values.quiet_to_hour is None):
-        raise BadSubscription("quiet_to_hour", "quiet hours need both a start and an end")
-    if values.quiet_from_hour is not None and values.quiet_from_hour == values.quiet_to_hour:
-        raise BadSubscription("quiet_to_hour", "quiet hours cannot start and end at the same hour")
+def check_subscription(subscription: Subscription) -> None:
+    """Write the given values in their canonical form. Raises BadValue."""
+    if subscription.channel not in Channel.values:
+        raise BadValue("channel", f"choose one of {', '.join(Channel.values)}")
+    if subscription.minimum_severity not in Severity.values:
+        raise BadValue("minimum_severity", f"choose one of {', '.join(Severity.values)}")
+    if (subscription.quiet_from_hour is None) != (subscription.quiet_to_hour is None):
+        raise BadValue("quiet_to_hour", "quiet hours need both a start and an end")
+    if (
+        subscription.quiet_from_hour is not None
+        and subscription.quiet_from_hour == subscription.quiet_to_hour
+    ):
+        raise BadValue("quiet_to_hour", "quiet hours cannot start and end at the same hour")
     for name in ("digest_hour", "quiet_from_hour", "quiet_to_hour"):
-        hour = getattr(values, name)
+        hour = getattr(subscription, name)
         if hour is not None and not 0 <= hour <= 23:
-            raise BadSubscription(name, "an hour is 0 to 23")
+            raise BadValue(name, "an hour is 0 to 23")
     try:
-        get_transport(values.channel).check_address(values.address)
+        get_transport(subscription.channel).check_address(subscription.address)
     except AddressRefused as error:
-        raise BadSubscription("address", str(error)) from error
-    values = replace(
-        values, metrics=_read_metrics(values.metrics), thresholds=read_threshold_texts(values.thresholds)
-    )
+        raise BadValue("address", str(error)) from error
+    subscription.metrics = _read_metrics(subscription.metrics)
+    subscription.thresholds = _read_thresholds(subscription.thresholds)
     try:
-        return replace(values, filter=canonicalize_filter(values.filter))
+        subscription.filter = canonicalize_filter(subscription.filter)
     except BadFilter as error:
-        raise BadSubscription("filter", str(error)) from error
+        raise BadValue("filter", str(error)) from error
+    if question := subscription.layout_question.strip():
+        try:
+            question = canonicalize_question(question)
+        except BadQuestion as error:
+            raise BadValue("layout_question", str(error)) from error
+    subscription.layout_question = question
 
 
 def _read_metrics(names: Sequence[str]) -> list[str]:
-    """Return the metrics in the order of the catalog, each once. Raises BadSubscription."""
+    """Return the metrics in the order of the catalog, each once. Raises BadValue."""
     for name in names:
         if name not in JUDGED_METRICS:
-            raise BadSubscription("metrics", f"{str(name)[:40]!r} is not one of {', '.join(JUDGED_METRICS)}")
+            raise BadValue("metrics", f"{str(name)[:40]!r} is not one of {', '.join(JUDGED_METRICS)}")
     return [name for name in JUDGED_METRICS if name in names]
 
 
-def read_threshold_texts(texts: Iterable[str]) -> list[str]:
-    """Return the canonical texts of thresholds, each once. Raises BadSubscription."""
+def _read_thresholds(texts: Iterable[str]) -> list[str]:
+    """Return the canonical texts of thresholds, each once. Raises BadValue."""
     found = []
     for text in texts:
         if not isinstance(text, str):
-            raise BadSubscription("thresholds", f"{str(text)[:40]} is not a text: write p99 < 5 ms")
+            raise BadValue("thresholds", f"{str(text)[:40]} is not a text: write p99 < 5 ms")
         try:
             found.append(parse_threshold(text).text)
         except BadThreshold as error:
-            raise BadSubscription("thresholds", str(error)) from error
+            raise BadValue("thresholds", str(error)) from error
     if len(found) > THRESHOLDS_MAXIMUM:
-        raise BadSubscription(
-            "thresholds", f"at most {THRESHOLDS_MAXIMUM} thresholds; these are {len(found)}"
-        )
+        raise BadValue("thresholds", f"at most {THRESHOLDS_MAXIMUM} thresholds; these are {len(found)}")
     return list(dict.fromkeys(found))
 
 
@@ -304,7 +280,7 @@ def _store_violations(subscription: Subscription, *, added: Sequence[str]) -> No
     try:
         store_present_violations(subscription, added=added)
     except TooManyViolations as error:
-        raise BadSubscription("thresholds", str(error)) from error
+        raise BadValue("thresholds", str(error)) from error
 
 
 def _reschedule(subscription: Subscription) -> None:

@@ -67,7 +67,7 @@ class ConfigurationSection:
 
 
 def list_members(model: type[Resource], *, last: Sequence[str] = ()) -> dict[str, Member]:
-    """Return the members of an entry: what its creator gives, except ids of other rows, which differ elsewhere.
+    """Return the members of an entry: the given columns, except ids of other rows, which differ elsewhere.
 
     last: columns that follow the others.
     """

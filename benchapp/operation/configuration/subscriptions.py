@@ -3,25 +3,26 @@
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import MISSING, asdict, fields
-from types import UnionType
-from typing import Any, Final, get_args, get_origin, get_type_hints
+from typing import Final
 
 from django.utils.crypto import salted_hmac
 
 from benchapp.framework.write.conflicts import BadValue
-from benchapp.layouts.read.question_form import BadQuestion, canonicalize_question
 from benchapp.models import Channel, Subscription, User
 from benchapp.models.subscription import hide_secret
 from benchapp.notices.write.subscriptions import (
-    BadSubscription,
-    SubscriptionSettings,
     change_subscription,
+    check_subscription,
     create_subscription,
     delete_subscription,
-    read_settings,
 )
-from benchapp.operation.configuration.section import ConfigurationSection, Member, StoredEntry, Values
+from benchapp.operation.configuration.section import (
+    ConfigurationSection,
+    Member,
+    StoredEntry,
+    Values,
+    list_members,
+)
 
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SALT: Final = "benchapp.operation.configuration.subscriptions"
@@ -65,14 +66,10 @@ def _resolve(values: Values) -> Values:
 
 
 def _normalize(values: Values) -> Values:
+    subscription = Subscription(**_leave_out_owner(values))
     try:
-        settings = asdict(read_settings(values))
-        if settings["layout_question"]:
-            settings["layout_question"] = canonicalize_question(settings["layout_question"])
-        return {"owner": values["owner"], **settings}
-    except BadQuestion as error:
-        raise BadValue("layout_question", str(error)) from error
-    except BadSubscription as error:
+        check_subscription(subscription)
+    except BadValue as error:
         if error.field == "address" and values["channel"] != Channel.EMAIL:
             # Reasons can quote the host, the port or more of the value.
             raise BadValue(
@@ -81,58 +78,40 @@ def _normalize(values: Values) -> Values:
                 " page New subscription gives the reason",
             ) from None
         raise
+    return _read_row(subscription, values["owner"])
+
+
+def _leave_out_owner(values: Values) -> Values:
+    return {name: value for name, value in values.items() if name != "owner"}
+
+
+def _read_row(row: Subscription, owner: str) -> Values:
+    return {"owner": owner, **{name: getattr(row, name) for name in Subscription.given}}
 
 
 def _list_stored() -> Sequence[StoredEntry]:
     """Return all subscriptions; those of deactivated accounts are not exported: they get no notices."""
     rows = Subscription.objects.select_related("owner").order_by("owner__username", "pk")
-    names = [each.name for each in fields(SubscriptionSettings)]
     return [
-        StoredEntry(
-            row,
-            {"owner": row.owner.username, **{name: getattr(row, name) for name in names}},
-            is_managed=row.owner.is_active,
-        )
-        for row in rows
+        StoredEntry(row, _read_row(row, row.owner.username), is_managed=row.owner.is_active) for row in rows
     ]
+
+
+def _change(stored: StoredEntry, values: Values, by: User | None) -> None:
+    change_subscription(stored.row, _leave_out_owner(values))
 
 
 def _create(values: Values, by: User | None) -> None:
     owner = User.objects.filter(username=values["owner"], is_active=True).first()
     if owner is None:
         raise BadValue("owner", f"there is no active account {values['owner']}")
-    create_subscription(owner, values)
-
-
-def _change(stored: StoredEntry, values: Values, by: User | None) -> None:
-    change_subscription(stored.row, values)
-
-
-def _remove(stored: StoredEntry, by: User | None) -> None:
-    delete_subscription(stored.row.pk)
-
-
-def _make_members() -> dict[str, Member]:
-    """Return the owner and the settings of a subscription, with their defaults."""
-    hints = get_type_hints(SubscriptionSettings)
-    members = {"owner": Member(str, is_required=True)}
-    for each in fields(SubscriptionSettings):
-        kinds = [kind for kind in get_args(hints[each.name]) if kind is not type(None)]
-        is_optional = isinstance(hints[each.name], UnionType)
-        # A list has texts; `_normalize` reports those that are none.
-        kind = kinds[0] if is_optional else get_origin(hints[each.name]) or hints[each.name]
-        default: Any = None if each.default is MISSING else each.default
-        if kind is list:
-            default = []
-        is_required = kind is not list and each.default is MISSING
-        members[each.name] = Member(kind, default, is_required, is_optional)
-    return members
+    create_subscription(owner, _leave_out_owner(values))
 
 
 SUBSCRIPTIONS: Final = ConfigurationSection(
     name="subscriptions",
     noun="subscription",
-    members=_make_members(),
+    members={"owner": Member(str, is_required=True), **list_members(Subscription)},
     identify=lambda values: tuple(values[name] for name in _IDENTITY),
     title=lambda values: (
         f"{values['owner']}, {values['channel']} to {hide_secret(values['channel'], values['address'])}"
@@ -141,7 +120,7 @@ SUBSCRIPTIONS: Final = ConfigurationSection(
     list_stored=_list_stored,
     create=_create,
     change=_change,
-    remove=_remove,
+    remove=lambda stored, by: delete_subscription(stored.row.pk),
     export=_export,
     resolve=_resolve,
 )

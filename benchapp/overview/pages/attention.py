@@ -12,8 +12,8 @@ from benchapp.catalog.metrics import describe_error, format_count, format_intege
 from benchapp.framework.readiness import LATE_AFTER
 from benchapp.framework.times import describe_age, format_age
 from benchapp.incidents.read.shapes import IncidentRow
-from benchapp.models import IncidentState, Severity
-from benchapp.overview.read.attention import COUNT_MAXIMUM, RECENT, Backlog, PausedSubscription
+from benchapp.models import IncidentState, Severity, Subscription
+from benchapp.overview.read.attention import COUNT_MAXIMUM, RECENT, Backlog
 from benchapp.overview.read.hosts import FleetHosts
 from benchapp.storage.read.agent_versions import is_outdated
 from benchapp.storage.read.hosts import HostRow
@@ -39,7 +39,7 @@ def list_attention(
     hosts: FleetHosts,
     backlog: Backlog,
     outdated: int,
-    paused: Sequence[PausedSubscription],
+    paused: Sequence[Subscription],
     agent_version: str,
 ) -> list[AttentionLine]:
     """Return the lines, most urgent first. outdated: results of an older parser; agent_version: of this server."""
@@ -119,13 +119,13 @@ def _list_uploads(backlog: Backlog) -> Iterator[AttentionLine]:
         )
 
 
-def _list_paused(paused: Sequence[PausedSubscription]) -> Iterator[AttentionLine]:
+def _list_paused(paused: Sequence[Subscription]) -> Iterator[AttentionLine]:
     for subscription in paused:
         yield AttentionLine(
-            f"Subscription {subscription.id}",
-            reverse("subscription", args=[subscription.id]),
+            f"Subscription {subscription.pk}",
+            reverse("subscription", args=[subscription.pk]),
             "paused",
-            f"no notifications: {subscription.reason}",
+            f"no notifications: {subscription.paused_reason}",
         )
 
 

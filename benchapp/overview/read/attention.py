@@ -44,16 +44,7 @@ def read_backlog() -> Backlog:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class PausedSubscription:
-    """A subscription that stopped after failed deliveries."""
-
-    id: int
-    address: str
-    reason: str
-
-
-def list_paused_subscriptions(owner: User) -> list[PausedSubscription]:
-    """Return the paused subscriptions of a user; one query."""
-    rows = Subscription.objects.filter(owner=owner, is_active=False).exclude(paused_reason="").order_by("id")
-    return [PausedSubscription(*row) for row in rows.values_list("id", "address", "paused_reason")]
+def list_paused_subscriptions(owner: User) -> list[Subscription]:
+    """Return the subscriptions of a user that stopped after failed deliveries, without their addresses; one query."""
+    rows = Subscription.objects.filter(owner=owner, is_active=False).exclude(paused_reason="")
+    return list(rows.only("paused_reason").order_by("id"))

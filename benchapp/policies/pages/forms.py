@@ -5,7 +5,13 @@ from typing import Any, ClassVar, Final
 from django import forms
 
 from benchapp.catalog.metrics import CATALOG, JUDGED_METRICS, SMALLEST_CHANGES
-from benchapp.framework.pages.list_entries import FILTER_HELP, FILTER_INPUT, TEXT_INPUT, WORD_INPUT, EntryForm
+from benchapp.framework.pages.list_entries import (
+    FILTER_HELP,
+    FILTER_INPUT,
+    TEXT_INPUT,
+    WORD_INPUT,
+    ResourceForm,
+)
 from benchapp.models import THRESHOLD_MAXIMUM, THRESHOLD_MINIMUM, DetectionPolicy
 
 
@@ -16,7 +22,7 @@ def _list_metrics() -> list[tuple[str, str]]:
     ]
 
 
-class DetectionPolicyForm(EntryForm):
+class DetectionPolicyForm(ResourceForm):
     """The threshold of a metric, in percent, for the series of a filter and a label."""
 
     metric = forms.ChoiceField(label="Metric", choices=_list_metrics)

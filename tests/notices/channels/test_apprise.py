@@ -7,13 +7,14 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
+from benchapp.framework.write.conflicts import BadValue
 from benchapp.models import Channel
 from benchapp.models.subscription import hide_secret
 from benchapp.notices.channels.apprise import transport
 from benchapp.notices.channels.apprise.transport import check_service_url, send_to_service
 from benchapp.notices.channels.message import make_test_message
 from benchapp.notices.channels.transport import AddressRefused, NotDelivered, get_transport
-from benchapp.notices.write.subscriptions import BadSubscription, create_subscription
+from benchapp.notices.write.subscriptions import create_subscription
 from benchapp.operation.configuration.subscriptions import make_reference
 from tests.factories import NOON, make_user
 from tests.hook_server import serve_hook
@@ -129,7 +130,7 @@ def test_address_is_checked_when_it_is_saved_without_loading_apprise(
     owner = make_user()
 
     made = create_subscription(owner, {"channel": "apprise", "address": "ntfy://bench-alerts"})
-    with pytest.raises(BadSubscription, match="BENCHAPP_APPRISE_HOSTS") as refused:
+    with pytest.raises(BadValue, match="BENCHAPP_APPRISE_HOSTS") as refused:
         create_subscription(owner, {"channel": "apprise", "address": "ntfy://10.0.0.1/x"})
 
     assert (made.secret, refused.value.field) == ("", "address")

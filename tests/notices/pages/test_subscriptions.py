@@ -117,10 +117,10 @@ def test_secret_of_a_webhook_is_shown_once(client: Client) -> None:
     ("changes", "words"),
     [
         ({"address": "anna"}, "is not a valid e-mail address"),
-        ({"address": "anna@example.org\r\nBcc: eve@example.org"}, "write one address"),
+        ({"address": "anna@example.org\r\nBcc: eve@example.org"}, "Write one address"),
         ({"channel": "slack", "address": "ftp://x/"}, "must begin with https://"),
-        ({"channel": "slack", "address": "https://x.example.org:22/"}, "port 22 is not allowed"),
-        ({"channel": "slack", "address": "http://169.254.169.254/latest"}, "the address is not public"),
+        ({"channel": "slack", "address": "https://x.example.org:22/"}, "Port 22 is not allowed"),
+        ({"channel": "slack", "address": "http://169.254.169.254/latest"}, "The address is not public"),
         ({"filter": "flavour:sweet"}, "Unknown filter"),
         ({"quiet_to_hour": ""}, "need both a start and an end"),
         ({"quiet_to_hour": "22"}, "cannot start and end at the same hour"),
@@ -312,7 +312,7 @@ def test_metrics_and_thresholds_are_saved_and_shown(client: Client) -> None:
     [
         ("p99 < 5", "a unit is required for p99 latency"),
         ("flavor > 3", "unknown metric"),
-        ("\n".join(f"iops > {number}" for number in range(1, 12)), "at most 10 thresholds; these are 11"),
+        ("\n".join(f"iops > {number}" for number in range(1, 12)), "At most 10 thresholds; these are 11"),
     ],
 )
 def test_bad_threshold_is_reported_at_its_field(client: Client, thresholds: str, words: str) -> None:
@@ -381,10 +381,10 @@ def test_layout_question_of_a_ranking_is_watched(client: Client) -> None:
     ("question", "words"),
     [
         ("pattern=randread", "state iops or mb_per_s"),
-        ("https://bench.example.org/scaling/?iops=1", "not an address of Choose a layout"),
+        ("https://bench.example.org/scaling/?iops=1", "Not an address of Choose a layout"),
         ("iops=many", "iops: Enter a number"),
         ("iops=1&q=flavor:sweet", "q: "),
-        ("iops=1&q=" + "host:a%20" * 240, "more than 2000 characters"),
+        ("iops=1&q=" + "host:a%20" * 240, "More than 2000 characters"),
     ],
 )
 def test_bad_layout_question_is_reported_at_its_field(client: Client, question: str, words: str) -> None:

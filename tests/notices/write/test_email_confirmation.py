@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from benchapp.accounts.write.throttle import LimitReached
 from benchapp.framework.env import EmailServer
+from benchapp.framework.write.conflicts import BadValue
 from benchapp.models import (
     WITHHELD,
     Channel,
@@ -23,7 +24,7 @@ from benchapp.models import (
     Subscription,
     User,
 )
-from benchapp.notices.read.subscriptions import SubscriptionRow, read_subscription
+from benchapp.notices.read.subscriptions import read_subscription
 from benchapp.notices.write.email_confirmation import (
     MAILS_OF_PERSON_PER_DAY,
     MailRefused,
@@ -37,7 +38,6 @@ from benchapp.notices.write.enqueue import enqueue, send_due
 from benchapp.notices.write.subscriptions import (
     TESTS_OF_ADDRESS_PER_HOUR,
     TESTS_OF_PERSON_PER_HOUR,
-    BadSubscription,
     NotConfirmed,
     change_subscription,
     create_subscription,
@@ -77,7 +77,7 @@ def read_secret(mail: MailServer) -> str:
     return found[1]
 
 
-def read_row(subscription: Subscription) -> SubscriptionRow:
+def read_row(subscription: Subscription) -> Subscription:
     row = read_subscription(subscription.pk, subscription.owner)
     assert row is not None
     return row
@@ -273,11 +273,11 @@ def test_refused_address_gets_no_mail_from_anybody_until_it_is_allowed_again(
 
     with pytest.raises(MailRefused):
         ask_confirmation(subscription)
-    with pytest.raises(BadSubscription, match="blocked mail from this server") as problem:
+    with pytest.raises(BadValue, match="blocked mail from this server") as problem:
         create_subscription(ben, {**WISH, "address": "Anna@example.org"})
     assert problem.value.field == "address"
     elsewhere = make_subscription(ben, address="ben@example.org")
-    with pytest.raises(BadSubscription, match="blocked mail from this server"):
+    with pytest.raises(BadValue, match="blocked mail from this server"):
         change_subscription(elsewhere, WISH)
     assert Subscription.objects.get(pk=elsewhere.pk).address == "ben@example.org"
     send_due()

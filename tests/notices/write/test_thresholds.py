@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from benchapp.framework.write.conflicts import BadValue
 from benchapp.judge import detect_and_notify, redetect
 from benchapp.models import Notice, Run, Series, Subscription, ThresholdViolation
 from benchapp.notices.channels.message import Message
 from benchapp.notices.write.outbox import lock_existing
 from benchapp.notices.write.subscriptions import (
-    BadSubscription,
     change_subscription,
     create_subscription,
     delete_subscription,
@@ -346,7 +346,7 @@ def test_threshold_of_too_many_violations_is_refused(monkeypatch: pytest.MonkeyP
     for name in ("db-01", "db-02"):
         add_series([9e6] * 3, metric=P99, host=make_host(name))
 
-    with pytest.raises(BadSubscription, match="more than 2 violations now, with those of p99 latency < 5 ms"):
+    with pytest.raises(BadValue, match="more than 2 violations now, with those of p99 latency < 5 ms"):
         create_subscription(
             make_user(),
             {
