@@ -7,7 +7,7 @@ from typing import Any, Sequence
 
 from agent.exit_codes import ConfigurationError
 from agent.quantities import format_size
-from agent.sweeping.signatures import Signature
+from agent.storage.signatures import Signature
 
 # Name of the array, volume group and filesystem of a sweep. Nothing else is ever removed.
 # XFS labels have at most 12 characters.

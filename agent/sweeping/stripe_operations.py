@@ -15,8 +15,8 @@ from agent.exit_codes import CannotMeasure, Interrupted
 from agent.measuring.fio import StopSignals, make_environment, make_parent_death_hook
 from agent.programs import find_program
 from agent.storage.mounts import find_mount
+from agent.storage.signatures import Signature, read_signatures
 from agent.storage.sysfs import list_directory
-from agent.sweeping.signatures import Signature, read_signatures
 from agent.sweeping.stripe_commands import (
     NAME,
     VOLUME,

@@ -22,7 +22,7 @@ from agent.results import METRICS, ResultRow, align, format_cell, list_metrics
 from agent.running.resumable_job import ResultSender, abandon_job, describe_job, refuse_options, report_ended
 from agent.running.run_command import find_client
 from agent.running.session import Session
-from agent.sweeping.device_checks import Device, DeviceCheck, check_devices, inspect_device
+from agent.storage.device_checks import Device, DeviceCheck, check_devices, inspect_device
 from agent.sweeping.stripe_commands import list_tools
 from agent.sweeping.sweep_plan import (
     SweepPlan,

@@ -16,7 +16,7 @@ from agent.job_state import SweepState, check_types
 from agent.profiles.profile import Plan, Profile, make_plan
 from agent.quantities import format_duration, format_size, parse_count, parse_size
 from agent.running.run_command import read_pairs
-from agent.sweeping.signatures import Signature
+from agent.storage.signatures import Signature
 from agent.sweeping.stripe_commands import (
     BTRFS_CHUNK_BYTES,
     CHUNK_DEFAULT_BYTES,

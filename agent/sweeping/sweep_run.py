@@ -14,8 +14,8 @@ from agent.measuring.fio import StopSignals
 from agent.running.measure import RunRequest, measure
 from agent.running.resumable_job import ResultSender
 from agent.running.session import Session
-from agent.sweeping.device_checks import DATA, Device, check_devices, inspect_device
-from agent.sweeping.signatures import read_content
+from agent.storage.device_checks import DATA, Device, check_devices, inspect_device
+from agent.storage.signatures import read_content
 from agent.sweeping.stripe_commands import Stripe, wipe_commands
 from agent.sweeping.stripe_operations import build_stripe, remove_stripe, run_tool
 from agent.sweeping.sweep_plan import Round, SweepPlan, SweepStep

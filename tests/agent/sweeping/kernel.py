@@ -18,11 +18,11 @@ from agent.files import write_durably
 from agent.results import ResultRow
 from agent.running.measure import RunRequest, SpooledRun
 from agent.running.session import Session
+from agent.storage.device_checks import Device
+from agent.storage.signatures import Content, Signature
 
 # Imported before anything is replaced: otherwise the replacement would be restored.
 from agent.sweeping import stripe_operations, sweep_command, sweep_run
-from agent.sweeping.device_checks import Device
-from agent.sweeping.signatures import Content, Signature
 from agent.sweeping.stripe_commands import ARRAY, NAME, Stripe, StripeState, is_ours
 from agent.sweeping.stripe_operations import ToolFailed
 from tests.agent.conftest import Machine

@@ -7,7 +7,7 @@ import pytest
 
 from agent.exit_codes import CannotMeasure, ConfigurationError, Interrupted
 from agent.measuring.fio import StopSignals
-from agent.sweeping.signatures import Signature
+from agent.storage.signatures import Signature
 from agent.sweeping.stripe_commands import (
     Stripe,
     StripeState,

@@ -13,7 +13,7 @@ import pytest
 from agent.exit_codes import Interrupted
 from agent.running.measure import RunRequest
 from agent.running.session import Session
-from agent.sweeping.signatures import Signature
+from agent.storage.signatures import Signature
 from agent.sweeping.stripe_operations import CleanupResult
 from tests.agent import server as replies
 from tests.agent.conftest import Machine

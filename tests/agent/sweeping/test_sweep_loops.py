@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from agent.sweeping.signatures import read_content, read_signatures
+from agent.storage.signatures import read_content, read_signatures
 from tests.agent.conftest import Machine, wait_for
 from tests.agent.server import HostileServer
 from tests.agent.sweeping.loops import OBSTACLE, SBIN, make_loop, run_tool

@@ -7,7 +7,7 @@ import pytest
 from agent.exit_codes import ConfigurationError
 from agent.job_state import StateDirectory, SweepState
 from agent.profiles.profile import load_profile
-from agent.sweeping.signatures import Signature
+from agent.storage.signatures import Signature
 from agent.sweeping.sweep_plan import (
     SweepPlan,
     SweepRequest,

@@ -5,7 +5,7 @@ from unittest import mock
 
 import pytest
 
-from agent.sweeping.signatures import Signature
+from agent.storage.signatures import Signature
 from tests.agent.conftest import Machine, Terminal
 from tests.agent.sweeping.kernel import (
     DEVICES,

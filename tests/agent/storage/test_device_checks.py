@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.sweeping.device_checks import Device, check_devices, find_uses, inspect_device
-from agent.sweeping.signatures import Content, Signature
+from agent.storage.device_checks import Device, check_devices, find_uses, inspect_device
+from agent.storage.signatures import Content, Signature
 from tests.agent.storage.trees import ROOT_MOUNT, disk, join, write_tree
 
 BASE = "sys/devices/virtual/block"

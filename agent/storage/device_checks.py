@@ -14,8 +14,8 @@ from typing import Container, Iterator, Sequence
 from agent.quantities import format_size
 from agent.storage.devices import find_devices, find_name
 from agent.storage.mounts import find_raw, read_mounts
+from agent.storage.signatures import EMPTY, Content, Signature, read_content, read_signatures
 from agent.storage.sysfs import list_directory, read_line, read_text
-from agent.sweeping.signatures import EMPTY, Content, Signature, read_content, read_signatures
 
 _SECTOR_BYTES = 512
 DATA = "data of an unknown format"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.sweeping.signatures import (
+from agent.storage.signatures import (
     Read,
     Signature,
     find_content,
