@@ -236,6 +236,11 @@ def _add_sent(parser: argparse.ArgumentParser) -> None:
         ("--serials", "send serial numbers and ids of disks and machine without hashing"),
     ):
         parser.add_argument(option, action="store_true", help=purpose)
+    parser.add_argument(
+        "--destructive",
+        metavar="DEV",
+        help="allow writes to the device that --device names; destroys its data",
+    )
 
 
 def _add_wait(parser: argparse.ArgumentParser, *, default: float | None) -> None:
@@ -256,6 +261,7 @@ def _add_measured(parser: argparse.ArgumentParser) -> None:
         ("--file", "FILE", "file that seqread-fragmentation reads (never written)"),
         ("--file-size", "SIZE", "size of the test file, same as --set size=: 5G, 15G"),
         ("--directory", "DIR", "directory on the storage under test"),
+        ("--device", "DEV", "block device to measure without a filesystem, by reads: /dev/disk/by-id/…"),
         ("--target-name", "NAME", "name of the storage under test (default: mount point, device or export)"),
         ("--time-limit", "TIME", "maximum run time of fio: 90s, 15m, 2h"),
     ):

@@ -60,6 +60,8 @@ class MethodContext:
         """Run fio once within the remaining time."""
         assert self.fio is not None
         self.workspace.write_file(JOBFILE, jobfile)
+        if self.plan.device and not self.plan.is_destructive:
+            options = (*options, "--readonly")
         result = run_fio(
             build_argv(self.fio, JOBFILE, options=(*self.options, *options)),
             directory=self.workspace.descriptor,

@@ -104,12 +104,13 @@ def write_until_steady(context: MethodContext) -> MethodResult:
 def _write_precondition(context: MethodContext) -> str:
     """Return the job file that writes the test file twice sequentially."""
     iodepth = 1 if context.engine == "psync" else context.plan.values["iodepth"]
-    return _PRECONDITION.format(
+    jobfile = _PRECONDITION.format(
         size=context.plan.values["size"],
         engine=context.engine,
         direct=int(context.is_direct),
         iodepth=iodepth,
     )
+    return context.plan.open_device(jobfile)
 
 
 def _list_facts(state: SteadyState | None, iops: Sequence[float]) -> dict[str, Any]:

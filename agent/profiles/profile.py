@@ -6,7 +6,7 @@ import os
 import pkgutil
 import re
 import string
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Mapping
 
 from agent.exit_codes import ConfigurationError
@@ -74,15 +74,29 @@ class Profile:
 
 @dataclass(frozen=True)
 class Plan:
-    """A profile with its parameters set. given: those that differ from their default."""
+    """A profile with its parameters set. given: those that differ from their default.
+
+    device: path of the block device that is measured instead of a file, "" for none; is_destructive: it may be written.
+    """
 
     profile: Profile
     values: Mapping[str, Any]
     given: Mapping[str, Any] = field(default_factory=dict)
+    device: str = ""
+    is_destructive: bool = False
 
     @property
     def needs(self) -> Needs:
-        return self.profile.need(self.values)
+        """Return the needs; a device needs no space for a file."""
+        needs = self.profile.need(self.values)
+        return replace(needs, space_bytes=0) if self.device else needs
+
+    @property
+    def writes(self) -> bool:
+        """Return whether a shipped profile writes with these parameters."""
+        found = re.findall(r"^rw=(.+)$", self.profile.template, re.MULTILINE)
+        patterns = {self.values["rw"] if each == "${RW}" else each for each in found}
+        return self.values.get("precondition") == "yes" or not patterns <= {"read", "randread"}
 
     @property
     def file_size_bytes(self) -> int:
@@ -111,9 +125,20 @@ class Plan:
         if engine == "psync":
             values.update({name: "1" for name in values if name.startswith("IODEPTH")})
         values.update(IOENGINE=engine, DIRECT="1" if is_direct else "0")
-        text = string.Template(self.profile.template).substitute(values)
+        text = self.open_device(string.Template(self.profile.template).substitute(values))
         # fio on Windows has no job processes.
         return text.replace("[global]\n", "[global]\nthread=1\n", 1) if engine == "windowsaio" else text
+
+    def open_device(self, jobfile: str) -> str:
+        """Return a job file that opens the device instead of test files."""
+        name = "filename=" + self.device.replace(":", "\\:")
+        if not self.device:
+            return jobfile
+        if "\nfilename=" in jobfile:
+            return re.sub(r"^filename=.*$", lambda _: name, jobfile, flags=re.MULTILINE)
+        # Jobs with a file each have a part of the device each.
+        part = f"offset_increment={self.values['size']}"
+        return jobfile.replace("[global]\n", f"[global]\n{name}\n{part}\n", 1)
 
 
 def list_profiles() -> list[Profile]:

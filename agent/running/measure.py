@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Callable, Mapping, Sequence
 
@@ -35,10 +35,11 @@ from agent.methods.saturation import find_saturation
 from agent.methods.seqread import read_in_order
 from agent.methods.smallfiles import write_and_read
 from agent.methods.steady import write_until_steady
-from agent.profiles.profile import Plan, Profile, check_plan
+from agent.profiles.profile import Plan, check_plan
 from agent.quantities import format_duration
 from agent.results import ResultRow
 from agent.running.session import Session
+from agent.storage.device_checks import check_raw_device, hold_device
 from agent.storage.layout import Storage, describe_storage
 from agent.storage.network_storage import describe_round_trip
 from agent.storage.sysfs import keep_known
@@ -131,6 +132,10 @@ def measure(request: RunRequest, session: Session) -> SpooledRun:
     Raises CannotMeasure without a report, and Interrupted after a signal: incomplete runs are not stored.
     """
     check_plan(request.plan)
+    if request.plan.device:
+        # Only now: a link may lead to another disk after a wait.
+        plan = replace(request.plan, device=os.path.realpath(request.plan.device))
+        request = replace(request, plan=plan)
     session.spool.check_room()
     setup = _prepare_setup(request, session)
     for note in clean_leftovers(session.spool.directory):
@@ -140,7 +145,7 @@ def measure(request: RunRequest, session: Session) -> SpooledRun:
     before = observe(setup.disks)
     check_load(request.limits, before)
     run_id = request.run_id or str(uuid.uuid4())
-    with StopSignals() as stop:
+    with StopSignals() as stop, hold_device(request.plan.device):
         try:
             completed = _run_in_workspace(run_id, request, setup=setup, session=session, stop=stop)
         except OSError as error:
@@ -182,8 +187,11 @@ def measure(request: RunRequest, session: Session) -> SpooledRun:
 
 def _prepare_setup(request: RunRequest, session: Session) -> _RunSetup:
     config = session.config
+    plan = request.plan
     directory = os.path.realpath(request.directory)
-    if not os.path.isdir(directory):
+    if plan.device:
+        check_device(plan, session)
+    elif not os.path.isdir(directory):
         raise CannotMeasure(f"{request.directory} is not a directory; set --directory to an existing one")
     configured = read_target(config.target)
     # The configuration describes the default directory, not the stripe of a sweep.
@@ -191,11 +199,11 @@ def _prepare_setup(request: RunRequest, session: Session) -> _RunSetup:
     given = {**usual, **read_target(request.target)}
     labels = check_labels({**config.labels, **request.labels})
     sends_serials = request.sends_serials or config.sends_serials
-    opened = _describe_opened(request.plan, directory, session, sends_serials=sends_serials)
+    opened = _describe_opened(plan, directory, session, sends_serials=sends_serials)
     storage = next(iter(opened.values()), Storage({}, {}, {}))
     environment = describe_environment(
         storage,
-        directory=directory,
+        directory="" if plan.device else directory,
         sends_serials=sends_serials,
         process_zone=find_process_zone(os.environ, time.tzname),
     )
@@ -206,7 +214,7 @@ def _prepare_setup(request: RunRequest, session: Session) -> _RunSetup:
     # Values given by the operator override detected ones.
     layouts = [{**request.known, **keep_known(**each.target), **given} for each in opened.values()]
     return _RunSetup(
-        fio=find_fio(config.fio) if request.plan.profile.uses_fio else None,
+        fio=find_fio(config.fio) if plan.profile.uses_fio else None,
         target={"instance_type": instance_type, **(layouts[0] if layouts else given)},
         targets=[each.describe_opened(path, layout) for (path, each), layout in zip(opened.items(), layouts)],
         labels=labels,
@@ -216,14 +224,22 @@ def _prepare_setup(request: RunRequest, session: Session) -> _RunSetup:
     )
 
 
+def check_device(plan: Plan, session: Session) -> None:
+    """Raise ConfigurationError if the device of a plan must not be measured; name the data that a run destroys."""
+    needed_bytes = plan.profile.need(plan.values).space_bytes
+    device = check_raw_device(plan.device, needed_bytes=needed_bytes, is_destructive=plan.is_destructive)
+    if plan.writes:
+        for content in device.list_contents():
+            session.console.warn(f"{plan.device}: destroys {content}")
+
+
 def _describe_opened(
     plan: Plan, directory: str, session: Session, *, sends_serials: bool
 ) -> dict[str, Storage]:
     """Return the storage under what fio opens, by absolute path."""
-    profile = plan.profile
-    paths = (
-        list_opened(profile.template, directory) if profile.is_own else [plan.values.get("file") or directory]
-    )
+    paths = [plan.values.get("file") or plan.device or directory]
+    if plan.profile.is_own:
+        paths = list_opened(plan.profile.template, directory)
     if len(paths) > _OPENED_MAXIMUM:
         session.console.warn(
             f"the job file opens {len(paths)} paths; the first {_OPENED_MAXIMUM} are described"
@@ -238,12 +254,13 @@ def _run_in_workspace(
     run_id: str, request: RunRequest, *, setup: _RunSetup, session: Session, stop: StopSignals
 ) -> _CompletedRun:
     profile = request.plan.profile
-    # A read-only profile writes nothing to the storage under test.
-    parent = session.spool.directory if profile.is_read_only else request.directory
+    # A read-only profile writes nothing to the storage under test; a device has no directory.
+    is_elsewhere = profile.is_read_only or request.plan.device
+    parent = session.spool.directory if is_elsewhere else request.directory
     trusts_parent = request.trusts_directory or session.config.trusts_directory
     workspace = Workspace(parent, session.spool.directory, run_id=run_id, trusts_parent=trusts_parent)
     with workspace:
-        engine, is_direct, fallbacks = _choose_engine(profile, setup.fio, workspace=workspace)
+        engine, is_direct, fallbacks = _choose_engine(request.plan, setup.fio, workspace=workspace)
         for label in fallbacks.values():
             session.console.warn(f"{label}; results are comparable only with runs under the same fallback")
         make_context = partial(
@@ -270,10 +287,9 @@ def _collect_logs(workspace: Workspace, session: Session) -> dict[str, str]:
     return found.logs
 
 
-def _choose_engine(
-    profile: Profile, fio: Fio | None, *, workspace: Workspace
-) -> tuple[str, bool, dict[str, str]]:
+def _choose_engine(plan: Plan, fio: Fio | None, *, workspace: Workspace) -> tuple[str, bool, dict[str, str]]:
     """Return engine, whether O_DIRECT is used, and labels for fallbacks."""
+    profile = plan.profile
     fallbacks: dict[str, str] = {}
     engine = profile.engine
     if engine is None:
@@ -283,7 +299,7 @@ def _choose_engine(
             fallbacks["fallback.ioengine"] = f"psync: {prefer_engine()} is not available in this fio"
     if not profile.wants_direct:
         return engine, False, fallbacks
-    is_direct = workspace.has_direct_io()
+    is_direct = bool(plan.device) or workspace.has_direct_io()
     if not is_direct:
         fallbacks["fallback.direct"] = "direct=0: the filesystem does not support O_DIRECT"
     return engine, is_direct, fallbacks

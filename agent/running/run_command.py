@@ -8,7 +8,7 @@ import os
 import select
 import signal
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, Sequence
 from urllib.parse import urljoin
 
@@ -169,13 +169,31 @@ def read_plan(arguments: argparse.Namespace, session: Session) -> Plan:
     for option, name in (("file", "file"), ("file_size", "size")):
         if getattr(arguments, option):
             adjustments[name] = getattr(arguments, option)
-    return make_plan(load_profile(profile), adjustments)
+    plan = make_plan(load_profile(profile), adjustments)
+    destructive = getattr(arguments, "destructive", None)
+    if not arguments.device:
+        if destructive:
+            raise ConfigurationError("--destructive requires --device")
+        return plan
+    if plan.profile.method in ("smallfiles", "seqread"):
+        raise ConfigurationError(f"--device: profile {profile} measures files")
+    plan = replace(plan, device=os.path.abspath(arguments.device), is_destructive=bool(destructive))
+    if destructive and destructive != arguments.device:
+        raise ConfigurationError(
+            f"--destructive {destructive}: not the device of --device, {arguments.device}"
+        )
+    if plan.writes and not destructive:
+        raise ConfigurationError(
+            f"profile {profile} would write to {arguments.device}; choose one that reads (netapp-iops, saturation, "
+            f"--set rw=randread), or destroy the data there with `run --destructive {arguments.device}`"
+        )
+    return plan
 
 
 def _read_own_plan(arguments: argparse.Namespace) -> Plan:
     from agent.measuring.jobfile import plan_jobfile, read_jobfile
 
-    for option in ("set", "file", "file_size"):
+    for option in ("set", "file", "file_size", "device"):
         if getattr(arguments, option):
             name = option.replace("_", "-")
             raise ConfigurationError(f"--{name} cannot be used with --jobfile")
@@ -189,7 +207,11 @@ def _read_own_plan(arguments: argparse.Namespace) -> Plan:
 
 
 def choose_directory(arguments: argparse.Namespace, session: Session, *, plan: Plan) -> str:
-    """Return the directory to measure; for a profile that reads a file, the file's directory."""
+    """Return the directory to measure; for a profile that reads a file, the file's directory; else the device."""
+    if plan.device:
+        if arguments.directory:
+            raise ConfigurationError("--directory cannot be used with --device")
+        return plan.device
     file: str | None = plan.values.get("file")
     if file:
         if arguments.directory:

@@ -12,6 +12,7 @@ from agent.measuring.workspace import check_path_trusted
 from agent.profiles.profile import Plan, check_plan
 from agent.programs import find_own_command
 from agent.quantities import parse_duration
+from agent.running.measure import check_device
 from agent.running.run_command import choose_directory, choose_splay, make_seed, read_plan
 from agent.scheduling.timetable import POLL, Schedule, read_clock, read_interval
 
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 
 _POLL_EVERY = "10m"
 _RUN_OPTIONS = (
-    *("--splay", "--profile", "--jobfile", "--file", "--file-size", "--directory", "--time-limit"),
-    *("--allow-outside", "--target-name", "--trust-directory", "--set"),
+    *("--splay", "--profile", "--jobfile", "--file", "--file-size", "--directory", "--device"),
+    *("--time-limit", "--allow-outside", "--target-name", "--trust-directory", "--set"),
 )
 
 
@@ -39,11 +40,13 @@ def read_schedule_request(arguments: argparse.Namespace, session: Session) -> Sc
     plan = read_plan(arguments, session)
     check_plan(plan)
     directory = os.path.abspath(choose_directory(arguments, session, plan=plan))
-    if not os.path.isdir(directory):
+    if plan.device:
+        check_device(plan, session)
+    elif not os.path.isdir(directory):
         raise ConfigurationError(f"{directory} is not a directory; set --directory to an existing one")
     is_trusted = arguments.trust_directory or session.config.trusts_directory
     # A read-only profile writes nothing there, and with --user the run is not root's.
-    if not (is_trusted or plan.profile.is_read_only or arguments.user):
+    if not (is_trusted or plan.profile.is_read_only or plan.device or arguments.user):
         check_path_trusted(directory)
     if not arguments.every:
         raise ConfigurationError("--every is required, for example --every 6h")
@@ -104,7 +107,8 @@ def write_command(
 def _list_measurement_options(arguments: argparse.Namespace, request: ScheduleRequest) -> list[str]:
     """Return the options for what is measured and where; absolute paths, because cron has another working directory."""
     file = request.plan.values.get("file")
-    options = ["--file", file] if file else ["--directory", request.schedule.directory]
+    place = "--device" if request.plan.device else "--directory"
+    options = ["--file", file] if file else [place, request.schedule.directory]
     if arguments.jobfile:
         options += ["--jobfile", os.path.abspath(arguments.jobfile)]
     if arguments.allow_outside:

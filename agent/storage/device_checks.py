@@ -1,4 +1,4 @@
-"""Check whether the devices of a sweep may be written: their data and users.
+"""Check whether devices may be measured, and whether a sweep may write them: their data and users.
 
 /proc and /sys are read below `root`, so that recorded trees can be read.
 """
@@ -8,9 +8,11 @@ from __future__ import annotations
 import errno
 import os
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Container, Iterator, Sequence
 
+from agent.exit_codes import CannotMeasure, ConfigurationError
 from agent.quantities import format_size
 from agent.storage.devices import find_devices, find_name
 from agent.storage.mounts import find_raw, read_mounts
@@ -19,6 +21,7 @@ from agent.storage.sysfs import list_directory, read_line, read_text
 
 _SECTOR_BYTES = 512
 DATA = "data of an unknown format"
+_READ_ONLY = "is read-only"
 
 
 @dataclass(frozen=True)
@@ -68,13 +71,43 @@ def inspect_device(path: str, *, root: str = "/") -> Device:
     return Device(path, sysfs, size_bytes, uses, signatures, content)
 
 
+def check_raw_device(path: str, *, needed_bytes: int, is_destructive: bool) -> Device:
+    """Return a device that may be measured without a filesystem; ConfigurationError if it is in use or too small."""
+    device = inspect_device(path)
+    uses = [use for use in device.uses if is_destructive or use != _READ_ONLY]
+    if len(_find_above(device.sysfs)) > 1 and not uses:
+        uses = ["has partitions; name one of them"]
+    if device.size_bytes < needed_bytes and not uses:
+        needed = format_size(needed_bytes)
+        uses = [f"has {format_size(device.size_bytes)}, the profile needs {needed}; see --file-size"]
+    if uses:
+        raise ConfigurationError(f"{path} {'; '.join(uses)}")
+    return device
+
+
+@contextmanager
+def hold_device(path: str) -> Iterator[None]:
+    """Keep others from mounting a device, as the kernel refuses two exclusive users; "" for none."""
+    if not path:
+        yield
+        return
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
+    except OSError as error:
+        raise CannotMeasure(f"cannot open {path}: {error.strerror}") from None
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
 def find_uses(path: str, sysfs: str, *, root: str = "/") -> tuple[str, ...]:
     """Return uses of a device, its partitions and the layers above, from /proc and /sys."""
     uses = []
     if read_line(sysfs, "size") in (None, "0"):
         uses.append("has size 0 (no medium)")
     if read_line(sysfs, "ro") not in (None, "0"):
-        uses.append("is read-only")
+        uses.append(_READ_ONLY)
     parts = _find_above(sysfs)
     for part in parts[1:]:
         name = os.path.basename(part)
