@@ -28,28 +28,14 @@ from agent.storage.sysfs import read_line
 
 # What is stored for --resume: all that determines a run, and how the host becomes an arm.
 STORED_OPTIONS: Mapping[str, Any] = {
-    "profile": None,
-    "jobfile": None,
-    "file": None,
-    "file_size": None,
-    "directory": None,
-    "device": None,
-    "destructive": None,
-    "target_name": None,
-    "time_limit": None,
-    "allow_outside": False,
-    "trust_directory": False,
+    **dict.fromkeys(("profile", "jobfile", "file", "file_size", "directory", "device", "destructive")),
+    **dict.fromkeys(("target_name", "time_limit", "switch_command", "check_command")),
+    **dict.fromkeys(("allow_outside", "trust_directory", "cloud", "serials", "logs", "reboots"), False),
     "set": [],
     "target": [],
     "label": [],
-    "cloud": False,
-    "serials": False,
-    "logs": False,
     "arm_label": "arm",
     "arms": "a,b",
-    "switch_command": None,
-    "check_command": None,
-    "reboots": False,
 }
 # What defines a new experiment.
 NEW_OPTIONS: Mapping[str, Any] = {**STORED_OPTIONS, "pairs": None, "plan": None, "dry_run": False}

@@ -19,14 +19,8 @@ from agent.storage.mounts import Mount
 from agent.storage.sysfs import keep_known, list_directory, read_line, read_number
 
 _MD_FACTS = (
-    "degraded",
-    "sync_action",
-    "metadata_version",
-    "raid_disks",
-    "layout",
-    "consistency_policy",
-    "stripe_cache_size",
-    "group_thread_cnt",
+    *("degraded", "sync_action", "metadata_version", "raid_disks", "layout", "consistency_policy"),
+    *("stripe_cache_size", "group_thread_cnt"),
 )
 _STRIPED_LEVELS = ("raid0", "raid4", "raid5", "raid6", "raid10")
 # Which of these is reported depends on writes within the last 200 ms.

@@ -21,28 +21,10 @@ from agent.storage.sysfs import (
 
 _SECTOR_BYTES = 512
 _QUEUE_FACTS = (
-    "nr_requests",
-    "rotational",
-    "read_ahead_kb",
-    "logical_block_size",
-    "physical_block_size",
-    "minimum_io_size",
-    "optimal_io_size",
-    "max_sectors_kb",
-    "max_hw_sectors_kb",
-    "write_cache",
-    "fua",
-    "wbt_lat_usec",
-    "nomerges",
-    "rq_affinity",
-    "io_poll",
-    "add_random",
-    "discard_granularity",
-    "discard_max_bytes",
-    "zoned",
-    "dax",
-    "stable_writes",
-    "chunk_sectors",
+    *("nr_requests", "rotational", "read_ahead_kb", "logical_block_size", "physical_block_size"),
+    *("minimum_io_size", "optimal_io_size", "max_sectors_kb", "max_hw_sectors_kb", "write_cache"),
+    *("fua", "wbt_lat_usec", "nomerges", "rq_affinity", "io_poll", "add_random", "discard_granularity"),
+    *("discard_max_bytes", "zoned", "dax", "stable_writes", "chunk_sectors"),
 )
 # Drivers of disks of any controller, which say nothing about it.
 _DISK_DRIVERS = ("sd", "ses")

@@ -13,21 +13,8 @@ from agent.storage.sysfs import read_text
 _OCTAL = re.compile(r"\\([0-7]{3})")
 # These identify an instance (container layers, client address, user, random port), not a storage layout.
 _INSTANCE_OPTIONS = {
-    "lowerdir",
-    "lowerdir+",
-    "datadir+",
-    "upperdir",
-    "workdir",
-    "clientaddr",
-    "mountport",
-    "fd",
-    "domain",
-    "username",
-    "password",
-    "password2",
-    "credentials",
-    "secret",
-    "key",
+    *("lowerdir", "lowerdir+", "datadir+", "upperdir", "workdir", "clientaddr", "mountport", "fd"),
+    *("domain", "username", "password", "password2", "credentials", "secret", "key"),
 }
 # CephFS: user (name=admin), cluster, and its current monitors.
 _CEPH_INSTANCE_OPTIONS = {"name", "fsid", "mon_addr"}
