@@ -25,7 +25,7 @@ def matrix_rows(rows: Sequence[tuple[str, Sequence[Any]]]) -> SafeString:
 def _make_cell(shown: Any) -> str:
     where = f'<span class="visually-hidden">{escape(shown.where)}: </span>'
     href = f' href="{escape(shown.url)}"' if shown.url else ""
-    if shown.cell.level is None:
+    if not shown.cell.n:
         title = f'title="{escape(shown.long_reason)}"'
         text = f"{where}{escape(shown.reason)}"
         if not shown.url:
@@ -48,10 +48,10 @@ def _make_sparkline(points: str) -> str:
 
 def _make_facts(shown: Any) -> str:
     """Return age, number of runs, settings, number of series if several, and badges."""
-    cell, level = shown.cell, shown.cell.level
-    css, stale = (" stale", " stale") if level.is_stale else ("", "")
+    cell = shown.cell
+    css, stale = (" stale", " stale") if cell.is_stale else ("", "")
     facts = [
-        f'<span class="age{css}" title="{iso(level.last_at)}">{escape(shown.age)}{stale} · n {level.n}</span>'
+        f'<span class="age{css}" title="{iso(cell.last_at)}">{escape(shown.age)}{stale} · n {cell.n}</span>'
     ]
     if shown.settings:
         facts.append(f'<span class="age settings">{escape(shown.settings)}</span>')

@@ -261,9 +261,9 @@ def test_numbers_and_words_are_there_without_javascript(visit: Visit, sweep: Non
 def test_runs_over_bars_open_by_click_and_by_keys(visit: Visit, sweep: None) -> None:
     watched = visit(RUNS)
     page = watched.page
-    first, last = json.loads(page.text_content('figure script[type="application/json"]'))["facets"][0][
-        "lines"
-    ][0][0]["runs"]["ids"]
+    first, last = json.loads(page.text_content('figure script[type="application/json"]'))["layers"][0][
+        "facets"
+    ][0]["lines"][0][0]["runs"]["ids"]
 
     page.focus(".chart-box")
     page.keyboard.press(".")

@@ -16,9 +16,9 @@ const colors = {
 };
 
 function makeCell(value, more = {}) {
-  const spread = { low: value, high: value, n: 1, lastAt: Date.UTC(2026, 10, 21, 12) };
-  const rest = { over: null, ideal: null, efficiency: null, earlier: null, series: 1, badges: [], mark: null, url: "/series/1/" };
-  return { state: "measured", value, ...spread, ...rest, ...more };
+  const spread = { p10: value, p90: value, n: 1, lastAt: Date.UTC(2026, 10, 21, 12) };
+  const rest = { over: null, ideal: null, efficiency: null, earlier_median: null, series: 1, badges: [], mark: null, url: "/series/1/" };
+  return { state: "measured", median: value, ...spread, ...rest, ...more };
 }
 
 function makeChart(lines, more = {}) {
@@ -48,7 +48,7 @@ test("each pattern has its fixed color and its own hatch", () => {
 });
 
 test("an exported image states whiskers and number of runs", () => {
-  const describe = (...cells) => describeSpread(prepareStack(makeChart([cells])));
+  const describe = (...cells) => describeSpread([prepareScaling(makeChart([cells]))]);
 
   assert.equal(describe(makeCell(1), makeCell(2)), "One run each, no spread");
   assert.equal(describe(makeCell(1, { n: 3 }), null, makeCell(2, { n: 20 })), "Medians; whiskers: p10–p90; n 3 to 20 runs each");
@@ -130,7 +130,7 @@ test("latency is plotted at its throughput", () => {
 });
 
 test("a mark is described with its line, x, spread and share of ideal", () => {
-  const cell = makeCell(30180, { low: 29900, high: 31000, n: 12, efficiency: 0.26 });
+  const cell = makeCell(30180, { p10: 29900, p90: 31000, n: 12, efficiency: 0.26 });
   const prepared = prepareScaling(makeChart([[null, null, cell], [makeCell(1)]]));
 
   assert.equal(
@@ -144,7 +144,7 @@ test("one run has no spread, a failed one no value, several percentiles a range"
 
   assert.ok(describeLines(prepared, { cell: makeCell(10) }).includes("one run, no spread"));
   assert.deepEqual(describeLines(prepared, { cell: makeCell(null, { state: "failed" }) }), ["failed, no IOPS"]);
-  assert.match(describeLines(prepared, { cell: makeCell(null, { state: "apart", low: 1, high: 9, series: 3 }) })[0], /^3 series, range of the percentile/);
+  assert.match(describeLines(prepared, { cell: makeCell(null, { state: "apart", p10: 1, p90: 9, series: 3 }) })[0], /^3 series, range of the percentile/);
 });
 
 test("arrows up and down go to another line at the same place, over gaps", () => {
@@ -181,7 +181,7 @@ test("charts of several metrics describe one place with the value of each", () =
     facets: [{ label: "", lines: [[makeCell(1.2e6), null]], limits: [], models: [], knees: [] }],
   };
 
-  const stack = prepareStack({ ...data, more: [latency] });
+  const stack = prepareStack({ ...data, layers: [data, latency] });
 
   assert.deepEqual(stack.map(({ metric }) => metric.label), ["IOPS", "p99 latency"]);
   const [first, second] = [0, 1].map((index) => describeStacked(stack, { layer: 0, place: 0, element: { datasetIndex: 0, index } }));

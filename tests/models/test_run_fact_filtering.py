@@ -7,12 +7,13 @@ import pytest
 
 from benchapp.catalog.dimensions import get_filter_dimension
 from benchapp.catalog.grammar import BadFilter, parse_filter, parse_term, write_filter
+from benchapp.charts.read.chart import BadChart
 from benchapp.charts.read.comparison import compare_sides
 from benchapp.charts.read.comparison_sides import Side
 from benchapp.charts.read.history import choose_series, read_history
 from benchapp.charts.read.matrix import read_matrix
 from benchapp.charts.read.scaling import read_scaling
-from benchapp.charts.read.scaling_shapes import BadChart, ScalingRequest
+from benchapp.charts.read.scaling_shapes import ScalingRequest
 from benchapp.charts.read.series_grid import read_series_grid
 from benchapp.framework.write.conflicts import BadValue
 from benchapp.incidents.write.planned_events import EVENTS
@@ -252,11 +253,16 @@ def test_matrix_and_scaling_show_the_runs_with_the_label(series_of_two_branches:
     matrix = read_matrix(filter, x="volume_count", rows="pattern", metric="iops")
     scaling = read_scaling(ScalingRequest(filter, x="volume_count", has_runs=True))
 
-    levels = [cell.level for _, _, _, cell in matrix.walk()]
-    points = [cell for facet in scaling.facets for line in facet.lines for cell in line.cells]
-    assert [(level.median, level.n) for level in levels if level] == [(206.0, 6)]
-    assert [(point.spread.median, point.spread.n) for point in points if point.spread] == [(206.0, 6)]
-    assert [run.value for point in points for run in point.runs] == [201.0, 203.0, 205.0, 207.0, 209.0, 211.0]
+    for chart in (matrix, scaling):
+        assert [(cell.median, cell.n) for cell in chart.cells if cell.n] == [(206.0, 6)]
+    assert [run.value for cell in scaling.cells for run in cell.runs] == [
+        201.0,
+        203.0,
+        205.0,
+        207.0,
+        209.0,
+        211.0,
+    ]
 
 
 def test_scaling_of_an_earlier_time_refuses_them(series_of_two_branches: Series) -> None:

@@ -19,8 +19,9 @@ from benchapp.charts.api.scaling import ScalingParameters
 from benchapp.charts.images.frame import ImageOptions
 from benchapp.charts.images.scaling import draw_scaling
 from benchapp.charts.read.axes import make_axis
+from benchapp.charts.read.chart import ChartCell, ChartLine
 from benchapp.charts.read.scaling_shapes import (
-    OPTIONS, SCALING_METRICS, Counts, ScalingChart, ScalingFacet, ScalingLine, ScalingPoint, ScalingSpread,
+    OPTIONS, SCALING_METRICS, Counts, ScalingChart, ScalingFacet,
 )
 from benchapp.charts.pages.scaling.figure import make_scaling_figure
 from benchapp.charts.pages.scaling.request import read_request
@@ -30,12 +31,12 @@ def draw(query):
     request, errors = read_request(QueryDict(query))
     assert not errors
     cells = tuple(
-        ScalingPoint("measured", ScalingSpread(value, value, value, 1, NOW)) for value in (900.0, 1000.0)
+        ChartCell(state="measured", median=value, p10=value, p90=value, n=1, last_at=NOW) for value in (900.0, 1000.0)
     )
     chart = ScalingChart(
         request=request, shown_filter=request.filter, metric=SCALING_METRICS["iops"], over=None,
         x=make_axis("volume_count", (1, 2)), color=None, facet=None,
-        facets=(ScalingFacet(None, "", (ScalingLine(None, "IOPS", "", "", cells),)),),
+        panels=(ScalingFacet(None, "", (ChartLine(None, "IOPS", cells),)),),
         fixed=(), common=(), varying=(), mixed=(), limits=(), counts=Counts(2, 0, 0, 0, 0, 0, 0, 2, 2),
     )
     figure = make_scaling_figure(chart, key="chart", base_url="")
@@ -52,8 +53,8 @@ assert "zero" in ScalingParameters().fields
 print(json.dumps([draw("draw=lines"), draw("draw=lines&zero=1")]))
 """
 DOMAIN = """
-import { prepareScaling } from "./static/js/charts/scaling/scaling.js";
-const [without, chosen] = JSON.parse(process.argv[1]).map((document) => prepareScaling(document).domain.min);
+import { prepareStack } from "./static/js/charts/scaling/scaling.js";
+const [without, chosen] = JSON.parse(process.argv[1]).map((document) => prepareStack(document)[0].domain.min);
 console.log(JSON.stringify([without > 0, chosen]));
 """
 
@@ -62,11 +63,6 @@ def test_option_is_declared_once_and_drawn_in_page_and_image(tmp_path: Path) -> 
     tree = Tree(tmp_path, recipe="Add an option of Scaling", parts=("benchapp", "templates", "static"))
 
     tree.insert("benchapp/charts/read/scaling_shapes.py", OPTION, before="    is_ideal: bool = option(")
-    tree.insert(
-        "benchapp/charts/pages/scaling/figure.py",
-        '        "zero": chart.request.has_zero,\n',
-        before='        "runUrl": reverse("run"',
-    )
     tree.insert(
         "static/js/charts/scaling/scaling.js",
         "data.zero || ",
@@ -90,4 +86,4 @@ def test_option_is_declared_once_and_drawn_in_page_and_image(tmp_path: Path) -> 
         check=True,
     )
     assert json.loads(drawn.stdout) == [True, 0]
-    assert len(tree.changed) == 4
+    assert len(tree.changed) == 3

@@ -10,18 +10,15 @@ from rest_framework.request import Request
 
 from benchapp.catalog.dimensions import DIMENSIONS
 from benchapp.catalog.grammar import write_filter
+from benchapp.charts.read.chart import BadChart, ChartCell, ChartLine, ChartPanel
 from benchapp.charts.read.matrix import (
     STATES,
     CellState,
     Matrix,
-    MatrixCell,
-    MatrixPanel,
-    MatrixRow,
     Omitted,
     read_matrix,
 )
 from benchapp.charts.read.scaling_defaults import write_fixed, write_settings
-from benchapp.charts.read.scaling_shapes import BadChart
 from benchapp.charts.texts.levels import describe_level_range
 from benchapp.framework.api.answers import ApiAnswer, Time, build, list_columns, with_columns
 from benchapp.framework.api.openapi import in_formats
@@ -135,8 +132,6 @@ class MatrixAnswer(ApiAnswer, kw_only=True, frozen=True):
     cells: Sequence[MatrixCellAnswer]
 
 
-# What a cell has of the level of its series.
-_LEVEL_COLUMNS: Final = (*("median", "p10", "p90", "n", "from_at", "last_at", "is_stale"),)
 _MEASURED_COLUMNS: Final = tuple(
     name for name in list_columns(MatrixCellAnswer) if name not in DIMENSIONS and name != "recent"
 )
@@ -158,9 +153,7 @@ class MatrixView(ApiView):
         format = wanted["format"]
         matrix = read_asked_matrix(wanted)
         check_fix(wanted["fix"], [each.dimension for each in matrix.fixed])
-        cells = [
-            _make_cell(matrix, panel, row, place, cell=cell) for panel, row, place, cell in matrix.walk()
-        ]
+        cells = [_describe_cell(matrix, *found) for found in matrix.walk()]
         left_out: dict[str, str | int] = {
             "fixed": write_fixed(matrix.fixed),
             "hidden_by_fixed": matrix.omitted.hidden_by_fixed,
@@ -169,7 +162,7 @@ class MatrixView(ApiView):
         if format == "json":
             plan = plan_matrix_runs(matrix) if "next_runs" in wanted else None
             return answer_json(request, _describe(matrix, cells, plan), headers=state_left_out(left_out))
-        columns = (*_list_names(matrix), *_MEASURED_COLUMNS)
+        columns = (*(each.name for each in matrix.dimensions), *_MEASURED_COLUMNS)
         context: CsvContext = {
             "metric": matrix.metric.name,
             "unit": matrix.metric.unit,
@@ -203,10 +196,6 @@ def read_asked_matrix(wanted: Mapping[str, Any]) -> Matrix:
         raise bad_parameter(problem.parameter, problem) from problem
 
 
-def _list_names(matrix: Matrix) -> list[str]:
-    return [one.name for one in (*matrix.facets, *matrix.rows, matrix.x.dimension)]
-
-
 def _describe(matrix: Matrix, cells: Sequence[MatrixCellAnswer], plan: NextRuns | None) -> MatrixAnswer:
     return build(
         MatrixAnswer,
@@ -231,28 +220,20 @@ def _describe(matrix: Matrix, cells: Sequence[MatrixCellAnswer], plan: NextRuns 
     )
 
 
-def _make_cell(
-    matrix: Matrix, panel: MatrixPanel, row: MatrixRow, place: int, *, cell: MatrixCell
+def _describe_cell(
+    matrix: Matrix, panel: ChartPanel, row: ChartLine, place: int, cell: ChartCell
 ) -> MatrixCellAnswer:
-    values = (*panel.values, *row.values, matrix.x.values[place])
-    axes: dict[str, Any] = dict(zip(_list_names(matrix), values, strict=True))
-    level = cell.level
-    mark = cell.mark
-    previous = level.previous if level else None
-    measured: dict[str, Any] = {name: getattr(level, name, None) for name in _LEVEL_COLUMNS}
-    return MatrixCellAnswer(
-        state=cell.state,
+    previous = cell.previous
+    return build(
+        MatrixCellAnswer,
+        cell,
         series=cell.series_ids[0] if cell.series_ids else None,
         series_count=len(cell.series_ids),
-        **measured,
+        n=cell.n or None,
         previous_median=previous.median if previous else None,
         previous_until_at=previous.until_at if previous else None,
-        change_metric=mark.metric if mark else None,
-        change_relative=mark.relative if mark else None,
-        change_state=mark.state if mark else None,
-        incident=mark.incident_id if mark else None,
+        is_stale=cell.is_stale if cell.n else None,
         settings=write_settings(cell.settings),
-        badges=cell.badges,
-        recent=level.recent if level else (),
-        **axes,
+        **cell.change_columns,
+        **matrix.list_values(panel, row, place),
     )

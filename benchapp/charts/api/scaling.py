@@ -11,23 +11,20 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from benchapp.catalog.grammar import write_filter
-from benchapp.catalog.metrics import CATALOG
 from benchapp.charts.read.axes import write_axis_value
+from benchapp.charts.read.chart import BadChart, ChartCell, ChartLine, ScalingRun
 from benchapp.charts.read.scaling import read_scaling
 from benchapp.charts.read.scaling_defaults import write_fixed, write_settings
 from benchapp.charts.read.scaling_findings import CurveModel, WidthShare, find_models, is_target_reached
 from benchapp.charts.read.scaling_shapes import (
     CELL_RUNS_MAXIMUM,
     OPTIONS,
-    BadChart,
+    SCALING_METRICS,
     CellState,
     Counts,
     ScalingChart,
     ScalingFacet,
-    ScalingLine,
-    ScalingPoint,
     ScalingRequest,
-    ScalingRun,
 )
 from benchapp.charts.read.series_columns import SERIES_MAXIMUM
 from benchapp.charts.rules.scaling_models import Criterion, Interval, ModelName, Prediction, RefusalCode
@@ -277,7 +274,7 @@ def _plan_runs(chart: ScalingChart) -> NextRunsAnswer:
 def _list_context(chart: ScalingChart) -> CsvContext:
     """Return the columns of the CSV that make it readable alone: unit, dimensions of the axes, filter."""
     return {
-        "unit": lambda row: CATALOG[row.metric].unit,
+        "unit": lambda row: SCALING_METRICS[row.metric].unit,
         "x_dimension": chart.x.name,
         "color_dimension": chart.color.name if chart.color else None,
         "facet_dimension": chart.facet.name if chart.facet else None,
@@ -305,10 +302,9 @@ def _list_run_rows(cell: ScalingCellAnswer) -> Iterator[ScalingRunRow]:
 
 
 def _describe_cell(
-    chart: ScalingChart, facet: ScalingFacet, line: ScalingLine, place: int, cell: ScalingPoint
+    chart: ScalingChart, facet: ScalingFacet, line: ChartLine, place: int, cell: ChartCell
 ) -> ScalingCellAnswer:
     """Return a cell: its values on the axes in filter syntax, its numbers in base units."""
-    spread, earlier, mark = cell.spread, cell.earlier, cell.mark
     limit = facet.find_lowest_limit(line, place)
     return build(
         ScalingCellAnswer,
@@ -317,17 +313,7 @@ def _describe_cell(
         facet=write_axis_value(chart.facet.name, facet.value) if chart.facet else None,
         color=write_axis_value(chart.color.name, line.value) if chart.color else None,
         x=write_axis_value(chart.x.name, chart.x.values[place]),
-        median=cell.value,
         settings=write_settings(cell.settings),
-        p10=spread.p10 if spread else None,
-        p90=spread.p90 if spread else None,
-        n=spread.n if spread else 0,
-        last_at=spread.last_at if spread else None,
-        earlier_median=earlier.median if earlier else None,
-        change_metric=mark.metric if mark else None,
-        change_relative=mark.relative if mark else None,
-        change_state=mark.state if mark else None,
-        incident=mark.incident_id if mark else None,
         targets_missed=[
             limit.name for limit in facet.limits if is_target_reached(limit, cell, place) is False
         ],
@@ -335,6 +321,7 @@ def _describe_cell(
         limit_value=limit.values[place] if limit else None,
         series=cell.series_ids,
         runs=UNSET if chart.cell_runs_maximum is None else cell.runs,
+        **cell.change_columns,
     )
 
 
@@ -363,7 +350,7 @@ def read_chart(request: ScalingRequest) -> ScalingChart:
 def _describe_model(chart: ScalingChart, found: CurveModel) -> ScalingModelAnswer:
     """Return the model of a curve, or why there is none."""
     model = found.model
-    facet, line = chart.facets[found.facet], chart.facets[found.facet].lines[found.line]
+    facet, line = chart.panels[found.facet], chart.panels[found.facet].lines[found.line]
     names = ("one", "contention", "coherency", "limit", "misfit", "misfit_width")
     return ScalingModelAnswer(
         metric=chart.metric.name,

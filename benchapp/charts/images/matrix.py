@@ -18,7 +18,8 @@ from benchapp.charts.images.frame import (
     measure_text,
     shorten_text,
 )
-from benchapp.charts.read.matrix import Matrix, MatrixCell, MatrixPanel
+from benchapp.charts.read.chart import ChartCell, ChartPanel
+from benchapp.charts.read.matrix import Matrix
 from benchapp.charts.texts.fixed import place_panel
 from benchapp.charts.texts.levels import describe_level_range, describe_mark
 from benchapp.charts.texts.matrix import (
@@ -26,7 +27,6 @@ from benchapp.charts.texts.matrix import (
     describe_changes,
     describe_matrix,
     describe_matrix_counts,
-    format_metric_value,
 )
 from benchapp.framework.times import format_moment
 
@@ -57,7 +57,7 @@ def draw_matrix(matrix: Matrix, options: ImageOptions) -> bytes:
         _Table(canvas, matrix, box).draw()
 
     heads = sum(_measure_head(matrix, panel) + _PANEL_GAP for panel in matrix.panels)
-    rows = sum(len(panel.rows) * _measure_row(matrix, panel) for panel in matrix.panels)
+    rows = sum(len(panel.lines) * _measure_row(matrix, panel) for panel in matrix.panels)
     return draw_image(
         options,
         title=describe_matrix(matrix),
@@ -67,16 +67,16 @@ def draw_matrix(matrix: Matrix, options: ImageOptions) -> bytes:
     )
 
 
-def _measure_head(matrix: Matrix, panel: MatrixPanel) -> int:
+def _measure_head(matrix: Matrix, panel: ChartPanel) -> int:
     return _HEAD_HEIGHT * (2 if panel.label else 1) + _SMALL_LINE * _count_column_lines(matrix, panel)
 
 
-def _count_column_lines(matrix: Matrix, panel: MatrixPanel) -> int:
+def _count_column_lines(matrix: Matrix, panel: ChartPanel) -> int:
     """Return how many lines the settings of the columns take: one for each dimension."""
     return max((len(text.split(", ")) for text in place_panel(matrix, panel).columns if text), default=0)
 
 
-def _measure_row(matrix: Matrix, panel: MatrixPanel) -> int:
+def _measure_row(matrix: Matrix, panel: ChartPanel) -> int:
     return _ROW_HEIGHT + _SMALL_LINE * any(map(any, place_panel(matrix, panel).cells))
 
 
@@ -91,7 +91,7 @@ class _Table:
         self.axes.set_axis_off()
         self.axes.set_xlim(0, box.width)
         self.axes.set_ylim(box.height, 0)
-        names = [measure_text(row.label) for panel in matrix.panels for row in panel.rows]
+        names = [measure_text(row.label) for panel in matrix.panels for row in panel.lines]
         self.name_width = min(max(names, default=0) + 12, box.width * _NAME_SHARE)
         room = box.width - self.name_width
         count = len(matrix.x.values)
@@ -105,13 +105,13 @@ class _Table:
         for panel in self.matrix.panels:
             head = _measure_head(self.matrix, panel)
             if self.hidden_rows or self.top + head + _measure_row(self.matrix, panel) > bottom:
-                self.hidden_rows += len(panel.rows)
+                self.hidden_rows += len(panel.lines)
                 continue
             self._draw_panel(panel, bottom)
             self.top += _PANEL_GAP
         self._write_hidden()
 
-    def _draw_panel(self, panel: MatrixPanel, bottom: float) -> None:
+    def _draw_panel(self, panel: ChartPanel, bottom: float) -> None:
         placed, height = place_panel(self.matrix, panel), _measure_row(self.matrix, panel)
         if panel.label:
             self._write(0, self.top, panel.label, self.box.width, weight="bold")
@@ -124,7 +124,7 @@ class _Table:
             for line, text in enumerate(placed.columns[place].split(", ")):
                 self._write_settings(right, self.top + 14 + line * _SMALL_LINE, text)
         self.top += _HEAD_HEIGHT + _SMALL_LINE * _count_column_lines(self.matrix, panel)
-        for row, of_row, of_cells in zip(panel.rows, placed.rows, placed.cells, strict=True):
+        for row, of_row, of_cells in zip(panel.lines, placed.rows, placed.cells, strict=True):
             if self.top + height > bottom:
                 self.hidden_rows += 1
                 continue
@@ -150,10 +150,10 @@ class _Table:
             right, top, text, self.cell_width - 12, color=self.colors.muted, size=_SMALL_PX, align="right"
         )
 
-    def _draw_cell(self, cell: MatrixCell, left: float) -> None:
+    def _draw_cell(self, cell: ChartCell, left: float) -> None:
         right, width = left + self.cell_width - 8, self.cell_width - 12
-        level, metric = cell.level, self.matrix.metric
-        if level is None:
+        metric = self.matrix.metric
+        if not cell.n:
             reason = REASONS.get(cell.state, "")
             self.axes.bar(
                 [left + self.cell_width / 2],
@@ -167,11 +167,11 @@ class _Table:
             )
             self._write(right, self.top + 14, reason, width, color=self.colors.muted, align="right")
             return
-        value = format_metric_value(level.median, metric).removesuffix(" IOPS")
+        value = format_value(cell.median, metric.unit)
         self._write(right, self.top + 4, value, width, weight="bold", align="right")
-        low, high = (format_value(number, metric.unit) for number in (level.p10, level.p90))
-        below = f"n = {level.n}"
-        if level.n > 1:
+        low, high = (format_value(number, metric.unit) for number in (cell.p10, cell.p90))
+        below = f"n = {cell.n}"
+        if cell.n > 1:
             spread = f"{low}–{high}, {below}"
             below = spread if measure_text(spread, size=_SMALL_PX) <= width else below
         self._write(
@@ -184,8 +184,8 @@ class _Table:
             worse = self.colors.regression if cell.mark.is_regression else self.colors.improvement
             color = worse if cell.mark.state == "open" else self.colors.muted
             self._write(right, self.top + 31, text, width, color=color, size=_SMALL_PX, align="right")
-        if self.cell_width >= _LINE_FROM and len(level.recent) > 1:
-            self._draw_recent(level.recent, left + 10)
+        if self.cell_width >= _LINE_FROM and len(cell.recent) > 1:
+            self._draw_recent(cell.recent, left + 10)
 
     def _draw_recent(self, recent: tuple[float, ...] | Any, left: float) -> None:
         """Draw the newest values, oldest first; full height: a tenth of the level, or more if they differ more."""
@@ -239,7 +239,7 @@ def _list_foot(matrix: Matrix) -> Iterator[str]:
     filter = write_filter(matrix.shown_filter)
     parts = [f"Filter: {filter}"] if filter else []
     parts.append(describe_matrix_counts(matrix))
-    newest = max((cell.level.last_at for *_, cell in matrix.walk() if cell.level), default=None)
+    newest = max((cell.last_at for cell in matrix.cells if cell.last_at), default=None)
     if newest is not None:
         parts.append(f"newest run {format_moment(newest)}")
     if range := describe_level_range(matrix.span):

@@ -31,14 +31,9 @@ from benchapp.charts.images.frame import (
     draw_image,
     shorten_text,
 )
+from benchapp.charts.read.chart import ChartCell, ChartLine
 from benchapp.charts.read.scaling_findings import CurveModel, find_bends, find_findings, find_models
-from benchapp.charts.read.scaling_shapes import (
-    ScalingChart,
-    ScalingFacet,
-    ScalingLimit,
-    ScalingLine,
-    ScalingPoint,
-)
+from benchapp.charts.read.scaling_shapes import ScalingChart, ScalingFacet, ScalingLimit
 from benchapp.charts.rules.scaling_models import ScalingModel
 from benchapp.charts.texts.levels import describe_level_range
 from benchapp.charts.texts.scaling import describe_scaling
@@ -67,7 +62,7 @@ def draw_scaling(chart: ScalingChart, options: ImageOptions) -> bytes:
         if chart.is_empty:
             canvas.write_message(box, "No series match, or none has a value.")
             return
-        lines = chart.facets[0].lines
+        lines = chart.panels[0].lines
         styles = assign_styles([(line.rw, line.direction) for line in lines])
         rows = []
         if len(lines) > 1:
@@ -90,21 +85,21 @@ def _place_panels(
     canvas: Canvas, chart: ScalingChart, box: ImageBox
 ) -> Iterator[tuple[ScalingChart, ScalingFacet, ImageBox]]:
     """Yield the panels with their boxes: facets side by side, the metrics of each one below the other."""
-    columns = min(_COLUMNS_MAXIMUM, len(chart.facets), max(1, int(box.width // 300)))
-    bands = -(-len(chart.facets) // columns)
+    columns = min(_COLUMNS_MAXIMUM, len(chart.panels), max(1, int(box.width // 300)))
+    bands = -(-len(chart.panels) // columns)
     fit = max(1, int(box.height // (_PANEL_HEIGHT_MINIMUM * len(chart.stack))))
-    hidden = len(chart.facets) - fit * columns
+    hidden = len(chart.panels) - fit * columns
     if hidden > 0:
         bands = fit
         text = f"and {format_count(hidden, 'more panel')}; a higher image shows all"
         canvas.write(box.left, box.bottom - LINE, text, color=canvas.colors.muted)
         box = ImageBox(box.left, box.top, box.width, box.height - LINE)
     height, width = box.height / (bands * len(chart.stack)), box.width / columns
-    for place in range(min(len(chart.facets), bands * columns)):
+    for place in range(min(len(chart.panels), bands * columns)):
         band, column = divmod(place, columns)
         for layer, each in enumerate(chart.stack):
             top = box.top + (band * len(chart.stack) + layer) * height
-            yield each, each.facets[place], ImageBox(box.left + column * width, top, width, height)
+            yield each, each.panels[place], ImageBox(box.left + column * width, top, width, height)
 
 
 class _ScalingPanel:
@@ -117,10 +112,10 @@ class _ScalingPanel:
         self.canvas, self.chart, self.styles = canvas, chart, styles
         self.colors = canvas.colors
         self.is_bars, self.is_ideal = is_bars, is_ideal
-        cells = [cell for facet in chart.facets for line in facet.lines for cell in line.cells]
+        cells = [cell for facet in chart.panels for line in facet.lines for cell in line.cells]
         values = [value for cell in cells for value in _list_values(cell)]
         self.most = max(values, default=0.0)
-        limits = [value for facet in chart.facets for limit in facet.limits for value in limit.values]
+        limits = [value for facet in chart.panels for limit in facet.limits for value in limit.values]
         within = [value for value in limits if value is not None and value <= self.most]
         if is_ideal:
             within += [min(cell.ideal, _IDEAL_ROOM * self.most) for cell in cells if cell.ideal is not None]
@@ -156,12 +151,12 @@ class _ScalingPanel:
         for index, line in enumerate(facet.lines):
             self._draw_line(plot, line, index)
         for found in self.models:
-            if found.model is not None and self.chart.facets[found.facet] is facet:
+            if found.model is not None and self.chart.panels[found.facet] is facet:
                 self._draw_model(plot, found, found.model)
         labels = (self._draw_limit(plot, facet, limit) for limit in facet.limits)
         write_line_labels(plot, [each for each in labels if each])
         self._draw_knees(plot, facet)
-        if not any(cell.spread or cell.state == "failed" for line in facet.lines for cell in line.cells):
+        if not any(cell.n or cell.state == "failed" for line in facet.lines for cell in line.cells):
             self.canvas.write_message(area, "No values")
 
     def _show_x(self, plot: Plot) -> None:
@@ -190,7 +185,7 @@ class _ScalingPanel:
             else self.chart.positions
         )
 
-    def _place_cell(self, cell: ScalingPoint, index: int, place: int) -> float:
+    def _place_cell(self, cell: ChartCell, index: int, place: int) -> float:
         """Return the x of a cell: its throughput, its position, or the middle of its bar."""
         if self.chart.over is not None:
             return nan if cell.over is None else cell.over
@@ -203,10 +198,10 @@ class _ScalingPanel:
         """Return the distance of the bars of one x."""
         return _GROUP_SHARE / len(self.styles)
 
-    def _draw_line(self, plot: Plot, line: ScalingLine, index: int) -> None:
+    def _draw_line(self, plot: Plot, line: ChartLine, index: int) -> None:
         style = self.styles[index]
         places = [self._place_cell(cell, index, place) for place, cell in enumerate(line.cells)]
-        values = [nan if cell.value is None else cell.value for cell in line.cells]
+        values = [nan if cell.median is None else cell.median for cell in line.cells]
         if self.is_bars:
             plot.axes.bar(
                 places,
@@ -230,22 +225,21 @@ class _ScalingPanel:
             if isfinite(x):
                 self._draw_cell(plot, cell, x, style)
 
-    def _draw_cell(self, plot: Plot, cell: ScalingPoint, x: float, style: LineStyle) -> None:
+    def _draw_cell(self, plot: Plot, cell: ChartCell, x: float, style: LineStyle) -> None:
         """Draw what a cell has beside its value: spread, runs, earlier value, failure, change."""
         color = self.colors.ink if self.is_bars else style.color
         if cell.state == "failed":
             plot.draw_crosses([x], [0.04], transform=plot.axes.get_xaxis_transform())
-        spread = cell.spread
-        if spread is None:
+        if cell.p10 is None or cell.p90 is None:
             return
         if cell.state == "apart":
-            plot.axes.vlines([x], [spread.p10], [spread.p90], color=style.color, linewidth=8)
-            plot.axes.vlines([x], [spread.p10], [spread.p90], color=self.colors.paper, linewidth=5)
-        elif spread.n > 1:
-            plot.axes.vlines([x], [spread.p10], [spread.p90], color=color, linewidth=1.25)
-            plot.draw_points([x, x], [spread.p10, spread.p90], "_", color, edge=1.25)
-        if cell.earlier is not None and cell.earlier.median is not None:
-            plot.draw_points([x], [cell.earlier.median], style.marker, color, edge=1, is_hollow=True)
+            plot.axes.vlines([x], [cell.p10], [cell.p90], color=style.color, linewidth=8)
+            plot.axes.vlines([x], [cell.p10], [cell.p90], color=self.colors.paper, linewidth=5)
+        elif cell.n > 1:
+            plot.axes.vlines([x], [cell.p10], [cell.p90], color=color, linewidth=1.25)
+            plot.draw_points([x, x], [cell.p10, cell.p90], "_", color, edge=1.25)
+        if cell.earlier_median is not None:
+            plot.draw_points([x], [cell.earlier_median], style.marker, color, edge=1, is_hollow=True)
         if cell.runs:
             own = [run for run in cell.runs if self.chart.over is None or run.over is not None]
             xs = [x if self.chart.over is None else run.over or 0.0 for run in own]
@@ -254,7 +248,7 @@ class _ScalingPanel:
         if cell.mark is not None and cell.mark.state == "open":
             color = self.colors.regression if cell.mark.is_regression else self.colors.improvement
             sign = "▲" if cell.mark.relative > 0 else "▼"
-            plot.write(sign, (x, spread.p90), (0, 2), ha="center", color=color)
+            plot.write(sign, (x, cell.p90), (0, 2), ha="center", color=color)
 
     def _draw_limit(self, plot: Plot, facet: ScalingFacet, limit: ScalingLimit) -> LineLabel | None:
         """Draw a limit at each x: targets solid, others dashed; one above the axis is named only.
@@ -300,21 +294,20 @@ class _ScalingPanel:
 
     def _draw_knees(self, plot: Plot, facet: ScalingFacet) -> None:
         for bend in find_bends(self.chart):
-            if bend.place is None or self.chart.facets[bend.facet] is not facet:
+            if bend.place is None or self.chart.panels[bend.facet] is not facet:
                 continue
             cell = facet.lines[bend.line].cells[bend.place]
-            if cell.over is not None and cell.value is not None:
-                plot.write(f"knee: {self.chart.x.labels[bend.place]}", (cell.over, cell.value), (6, 8))
+            if cell.over is not None and cell.median is not None:
+                plot.write(f"knee: {self.chart.x.labels[bend.place]}", (cell.over, cell.median), (6, 8))
 
 
 def _hatch(style: LineStyle) -> str:
     return HATCHES[next(place for place, each in enumerate(STYLES) if each.color == style.color)]
 
 
-def _list_values(cell: ScalingPoint) -> list[float]:
-    spread, earlier = cell.spread, cell.earlier
-    found = [cell.value, *((spread.p10, spread.p90) if spread else ()), earlier.median if earlier else None]
-    return [value for value in (*found, *(run.value for run in cell.runs)) if value is not None]
+def _list_values(cell: ChartCell) -> list[float]:
+    found = (cell.median, cell.p10, cell.p90, cell.earlier_median, *(run.value for run in cell.runs))
+    return [value for value in found if value is not None]
 
 
 def _list_foot(chart: ScalingChart, *, is_bars: bool) -> Iterator[str]:
@@ -324,13 +317,13 @@ def _list_foot(chart: ScalingChart, *, is_bars: bool) -> Iterator[str]:
         for name, value in chart.common
         if name not in shown
     )
-    spreads = [cell.spread for each in chart.stack for *_, cell in each.walk() if cell.spread]
+    cells = [cell for each in chart.stack for cell in each.cells if cell.n]
     parts = [f"Filter: {filter}"] if (filter := write_filter(chart.shown_filter)) else []
     parts.append(f"{format_count(chart.counts.shown, 'series')}")
-    if spreads:
-        least, most = (choose(spread.n for spread in spreads) for choose in (min, max))
+    if cells:
+        least, most = (choose(cell.n for cell in cells) for choose in (min, max))
         runs = format_count(most, "run") if least == most else f"{least} to {format_count(most, 'run')}"
-        last_at = max(spread.last_at for spread in spreads)
+        last_at = max(cell.last_at for cell in cells if cell.last_at)
         parts += [f"n = {runs} per value", f"newest run {format_moment(last_at)}"]
     if range := describe_level_range(chart.request.span):
         parts.append(range)

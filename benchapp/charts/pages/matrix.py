@@ -12,11 +12,11 @@ from django.views.decorators.http import require_safe
 
 from benchapp.catalog.dimensions import DIMENSIONS
 from benchapp.catalog.grammar import Filter, parse_filter, write_filter
-from benchapp.catalog.metrics import CATALOG, Metric
+from benchapp.catalog.metrics import CATALOG, Metric, format_value
+from benchapp.charts.read.chart import BadChart, ChartCell, ChartLine, ChartPanel
 from benchapp.charts.read.history import IDS_MAXIMUM
-from benchapp.charts.read.matrix import NONE, Matrix, MatrixCell, MatrixPanel, MatrixRow, read_matrix
+from benchapp.charts.read.matrix import NONE, Matrix, read_matrix
 from benchapp.charts.read.scaling_defaults import FixedDimension
-from benchapp.charts.read.scaling_shapes import BadChart
 from benchapp.charts.texts.fixed import describe_choice, place_panel
 from benchapp.charts.texts.levels import describe_level_range
 from benchapp.charts.texts.matrix import (
@@ -28,7 +28,6 @@ from benchapp.charts.texts.matrix import (
     describe_changes,
     describe_matrix,
     describe_matrix_counts,
-    format_metric_value,
     list_omitted,
 )
 from benchapp.framework.pages.access import BadParameters, may_read, require_valid
@@ -62,7 +61,7 @@ class ShownCell:
     settings: what it was measured with, beside what its row and column state.
     """
 
-    cell: MatrixCell
+    cell: ChartCell
     title: str
     value: str
     mark: ShownMark | None
@@ -179,7 +178,7 @@ class _CellPaths:
     history: str
 
 
-def _show_panel(matrix: Matrix, panel: MatrixPanel, paths: _CellPaths | None) -> ShownMatrixPanel:
+def _show_panel(matrix: Matrix, panel: ChartPanel, paths: _CellPaths | None) -> ShownMatrixPanel:
     placed = place_panel(matrix, panel)
     return ShownMatrixPanel(
         panel.label,
@@ -191,23 +190,22 @@ def _show_panel(matrix: Matrix, panel: MatrixPanel, paths: _CellPaths | None) ->
                     _show(matrix, row, place, settings=own, paths=paths) for place, own in enumerate(of_cells)
                 ),
             )
-            for row, of_row, of_cells in zip(panel.rows, placed.rows, placed.cells, strict=True)
+            for row, of_row, of_cells in zip(panel.lines, placed.rows, placed.cells, strict=True)
         ),
     )
 
 
 def _show(
-    matrix: Matrix, row: MatrixRow, place: int, *, settings: str, paths: _CellPaths | None
+    matrix: Matrix, row: ChartLine, place: int, *, settings: str, paths: _CellPaths | None
 ) -> ShownCell:
     cell = row.cells[place]
-    level = cell.level
     return ShownCell(
         cell=cell,
-        title=describe_cell_spread(level, matrix.metric) if level else "",
-        value="" if level is None else format_metric_value(level.median, matrix.metric).removesuffix(" IOPS"),
+        title=describe_cell_spread(cell, matrix.metric) if cell.n else "",
+        value=format_value(cell.median, matrix.metric.unit) if cell.n else "",
         mark=show_mark(cell.mark, metric=matrix.metric.name),
-        line="" if level is None else make_sparkline(level.recent),
-        age="" if level is None else format_age(level.last_at),
+        line=make_sparkline(cell.recent),
+        age=format_age(cell.last_at) if cell.last_at else "",
         where=describe_cell_place(matrix, row, place),
         settings=settings,
         reason=REASONS.get(cell.state, ""),
@@ -216,7 +214,7 @@ def _show(
     )
 
 
-def _link_histories(cell: MatrixCell, metric: Metric, paths: _CellPaths) -> str:
+def _link_histories(cell: ChartCell, metric: Metric, paths: _CellPaths) -> str:
     """Return the link to the histories of a cell's series, also of those that failed."""
     if not cell.series_ids:
         return ""

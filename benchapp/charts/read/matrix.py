@@ -1,30 +1,28 @@
 """A matrix of patterns × volume counts, or other dimensions: the current level of each combination."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, cast
 
 from msgspec import Meta
 
 from benchapp.catalog.dimensions import DIMENSIONS, Dimension, find_dimension
 from benchapp.catalog.grammar import Filter, Value
 from benchapp.catalog.metrics import CATALOG, Metric
-from benchapp.charts.read.axes import Axis, make_axis
+from benchapp.charts.read.axes import make_axis
+from benchapp.charts.read.chart import BadChart, Chart, ChartCell, ChartLine, ChartPanel
 from benchapp.charts.read.scaling_cells import FAILED
 from benchapp.charts.read.scaling_defaults import (
     Axes,
     ChosenAxes,
-    FixedDimension,
-    Settings,
     add_fixed_terms,
     fix_dimensions,
     list_mixed,
     list_settings,
     measure_choices,
 )
-from benchapp.charts.read.scaling_shapes import BadChart
 from benchapp.charts.read.series_columns import read_table
 from benchapp.charts.read.series_table import SeriesTable
 from benchapp.framework.read.binary_columns import to_us
@@ -46,42 +44,6 @@ Key = tuple[Value | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class MatrixCell:
-    """One combination.
-
-    state: "measured"; "failed": its newest run failed and no run gave a value; "excluded": all measurements are
-    excluded; "unvalued": measured without this metric; "missing": not measured. series_ids: first the one whose level
-    has the newest run, then the most recent; level and mark are those of the first. badges: codes of its newest
-    measurement; of a group of runs of their newest one.
-    """
-
-    state: CellState
-    series_ids: tuple[int, ...] = ()
-    level: CurrentLevel | None = None
-    mark: SeriesMark | None = None
-    badges: tuple[str, ...] = ()
-    settings: Settings = ()
-
-
-@dataclass(frozen=True, slots=True)
-class MatrixRow:
-    """The cells of one row in one panel, one for each x; values: of the matrix's row dimensions."""
-
-    values: Key
-    label: str
-    cells: tuple[MatrixCell, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class MatrixPanel:
-    """One of the small multiples; values: of the matrix's facets, none where there are none."""
-
-    values: Key
-    label: str
-    rows: tuple[MatrixRow, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Omitted:
     """What is not shown: values of each axis past the maximum, series hidden by the fixed dimensions.
 
@@ -98,54 +60,42 @@ class Omitted:
     unknown_x: int
 
 
-@dataclass(frozen=True, slots=True)
-class Matrix:
-    """The data of the matrix page, its CSV and its API response.
+class Matrix(Chart[ChartPanel], frozen=True, kw_only=True):
+    """The current level of each combination. rows, facets: dimensions of lines and panels, whose values are tuples."""
 
-    filter: as it was given; shown_filter: with what is fixed. varying: dimensions in which cells differ beside
-    the axes. mixed: dimensions that have several values in some cell. latency_kinds: of a latency, in how many series
-    it is of each kind. is_cut: more series match than are read. is_thinned: more than are compared in cells with
-    several, as of a past end.
-    """
-
-    filter: Filter
-    shown_filter: Filter
     metric: Metric
-    x: Axis
     rows: tuple[Dimension, ...]
     facets: tuple[Dimension, ...]
-    panels: tuple[MatrixPanel, ...]
-    fixed: tuple[FixedDimension, ...]
-    varying: tuple[str, ...]
-    mixed: tuple[str, ...]
     omitted: Omitted
-    latency_kinds: Mapping[str, int]
-    is_cut: bool
-    is_thinned: bool
     span: LevelRange = NOW
 
-    def walk(self) -> Iterator[tuple[MatrixPanel, MatrixRow, int, MatrixCell]]:
-        """Give every cell with its panel, its row and its place on x."""
-        for panel in self.panels:
-            for row in panel.rows:
-                for place, cell in enumerate(row.cells):
-                    yield panel, row, place, cell
+    @property
+    def dimensions(self) -> tuple[Dimension, ...]:
+        """Return the dimensions of all axes: of panels, rows and columns."""
+        return (*self.facets, *self.rows, self.x.dimension)
 
-    def count(self, state: CellState) -> int:
+    def list_values(self, panel: ChartPanel, line: ChartLine, place: int) -> dict[str, Value | None]:
+        """Return the value of each dimension in a cell."""
+        values = (*cast(Key, panel.value), *cast(Key, line.value), cast(Value, self.x.values[place]))
+        return {dimension.name: value for dimension, value in zip(self.dimensions, values, strict=True)}
+
+    def count(self, state: str) -> int:
         """Return how many cells are in a state."""
-        return sum(cell.state == state for _, _, _, cell in self.walk())
+        return sum(cell.state == state for cell in self.cells)
 
     @property
     def shown_count(self) -> int:
         """Return how many series the cells have."""
-        return sum(len(cell.series_ids) for _, _, _, cell in self.walk())
+        return sum(len(cell.series_ids) for cell in self.cells)
 
     @property
     def size(self) -> int:
         """Return how many cells there are."""
-        return sum(len(row.cells) for panel in self.panels for row in panel.rows)
+        return len(self.cells)
 
 
+# What a cell has of the level of its series.
+_OF_LEVEL: Final = ("median", "p10", "p90", "n", "last_at", "from_at", "previous", "recent", "stale_after")
 NONE: Final = "none"
 ROWS_MAXIMUM: Final = 40
 # A fleet of a hundred hosts.
@@ -269,14 +219,13 @@ class _MatrixBuilder:
         groups = self._group(set(columns), set(row_keys), set(panel_keys))
         cells = self._make_cells(groups)
         panels = tuple(
-            MatrixPanel(
+            ChartPanel(
                 key, self._label(self.facet_names, key), self._make_rows(key, row_keys, columns, cells)
             )
             for key in panel_keys
         )
         values = tuple(key[0] for key in columns)
         return Matrix(
-            filter=self.filter,
             shown_filter=add_fixed_terms(self.filter, self.chosen.fixed),
             metric=self.metric,
             x=make_axis(x, values),
@@ -325,7 +274,7 @@ class _MatrixBuilder:
 
     def _make_cells(
         self, groups: Mapping[tuple[Key, Key, Key], list[int]]
-    ) -> dict[tuple[Key, Key, Key], MatrixCell]:
+    ) -> dict[tuple[Key, Key, Key], ChartCell]:
         ids, first = self.table.column("id"), self._choose_series(groups)
         series_ids = self.table.column("series_id")
         valued = [place for place in first.values() if place is not None]
@@ -340,10 +289,10 @@ class _MatrixBuilder:
             place = first[key]
             level = None if place is None else levels.get(ids[place])
             shown = places[0] if place is None else place
-            cells[key] = MatrixCell(
+            cells[key] = ChartCell(
                 state="measured" if level else self._find_reason(places, excluded),
                 series_ids=tuple(series_ids[one] for one in sorted(places, key=lambda one: one != shown)),
-                level=level,
+                **({} if level is None else {name: getattr(level, name) for name in _OF_LEVEL}),
                 mark=None if place is None else marks.get(ids[place]),
                 badges=order_codes(self.table.column("badges")[shown]),
                 settings=list_settings(self.table, [shown], self.named),
@@ -406,11 +355,11 @@ class _MatrixBuilder:
         panel: Key,
         row_keys: Sequence[Key],
         columns: Sequence[Key],
-        cells: Mapping[tuple[Key, Key, Key], MatrixCell],
-    ) -> tuple[MatrixRow, ...]:
-        missing = MatrixCell("missing")
+        cells: Mapping[tuple[Key, Key, Key], ChartCell],
+    ) -> tuple[ChartLine, ...]:
+        missing = ChartCell(state="missing")
         return tuple(
-            MatrixRow(
+            ChartLine(
                 row,
                 self._label(self.row_names, row),
                 tuple(cells.get((panel, row, column), missing) for column in columns),

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final
 
 import numpy as np
+from msgspec import structs
 
 from benchapp.catalog.dimensions import DIMENSIONS, SERIES_DIMENSIONS, find_dimension
 from benchapp.catalog.grammar import Value
@@ -23,6 +24,7 @@ from benchapp.charts.read.axes import (
     parse_groups,
     split_axis,
 )
+from benchapp.charts.read.chart import BadChart
 from benchapp.charts.read.scaling_cells import (
     FAILED,
     Grid,
@@ -49,7 +51,6 @@ from benchapp.charts.read.scaling_shapes import (
     TARGETS_MAXIMUM,
     THROUGHPUTS,
     WIDTH_DIMENSIONS,
-    BadChart,
     BadLimit,
     Counts,
     Limit,
@@ -349,7 +350,7 @@ def build_stack(
         build_chart(each, own, chosen=choice, plotted_ids=plotted_ids)
         for each, own, choice in zip(resolved, series, choices, strict=True)
     )
-    return replace(first, more=tuple(more))
+    return structs.replace(first, more=tuple(more))
 
 
 def _keep_known(table: SeriesTable, chosen: ChosenAxes) -> SeriesTable:
@@ -396,7 +397,7 @@ def build_chart(
         x=make_axis(axes.x, grid.xs),
         color=make_axis(axes.color, grid.colors) if axes.color else None,
         facet=make_axis(axes.facet, grid.facets) if axes.facet else None,
-        facets=facets,
+        panels=facets,
         fixed=chosen.fixed
         if is_past or resolved.metric.is_per_volume
         else measure_choices(chosen.fixed, series.valued, resolved.metric.base),
@@ -512,7 +513,7 @@ def _count_series(
     unknown_x = _count_unknown(valued, chosen.axes.x)
     cells = [cell for facet in facets for line in facet.lines for cell in line.cells]
     return Counts(
-        shown=sum(len(cell.series_ids) for cell in cells if cell.spread),
+        shown=sum(len(cell.series_ids) for cell in cells if cell.n),
         failed=sum(is_failed),
         unvalued=len(is_failed) - sum(is_failed),
         unknown_x=unknown_x,
@@ -520,7 +521,7 @@ def _count_series(
         omitted=omitted,
         ungrouped=series.ungrouped,
         cells=len(cells),
-        filled=sum(cell.spread is not None for cell in cells),
+        filled=sum(cell.n > 0 for cell in cells),
     )
 
 

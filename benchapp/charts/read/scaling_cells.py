@@ -7,10 +7,12 @@ from statistics import median
 from typing import Any, Final
 
 import numpy as np
+from msgspec import structs
 
 from benchapp.catalog.dimensions import split_pattern
 from benchapp.catalog.metrics import CATALOG, format_with_unit
 from benchapp.charts.read.axes import AxisValue, make_axis
+from benchapp.charts.read.chart import ChartCell, ChartLine, ScalingRun, ScalingSpread
 from benchapp.charts.read.scaling_defaults import Axes, list_settings
 from benchapp.charts.read.scaling_shapes import (
     KNOWN_LIMITS,
@@ -20,11 +22,7 @@ from benchapp.charts.read.scaling_shapes import (
     ResolvedRequest,
     ScalingFacet,
     ScalingLimit,
-    ScalingLine,
     ScalingMetric,
-    ScalingPoint,
-    ScalingRun,
-    ScalingSpread,
     ScalingTarget,
 )
 from benchapp.charts.read.series_table import SeriesTable
@@ -141,36 +139,36 @@ class _CellBuilder:
         """Return the rows of a panel."""
         return [row for (value, _, _), rows in self._rows.items() if value == facet for row in rows]
 
-    def make_line(self, facet: AxisValue, color: AxisValue, label: str) -> ScalingLine:
+    def make_line(self, facet: AxisValue, color: AxisValue, label: str) -> ChartLine:
         """Return a line with its cells."""
         grid, metric = self._grid, self._metric
         by_x = [self._rows.get((facet, color, x), []) for x in grid.xs]
         rw, direction = self._find_pattern([row for rows in by_x for row in rows], color)
         cells = [self._make_cell(rows) for rows in by_x]
-        return ScalingLine(color, label, rw, direction, tuple(_add_ideal(cells, grid, metric)))
+        return ChartLine(color, label, tuple(_add_ideal(cells, grid, metric)), rw, direction)
 
-    def _make_cell(self, rows: Sequence[int]) -> ScalingPoint:
+    def _make_cell(self, rows: Sequence[int]) -> ChartCell:
         if not rows:
-            return ScalingPoint("missing")
+            return ChartCell(state="missing")
         levels = self._levels
         failed = sum(FAILED in self._badges[row] for row in rows)
         valued = [row for row in rows if self._ids[row] in levels.shown]
         if not valued:
             state: CellState = "failed" if failed else "unvalued"
             series_ids = tuple(self._series_ids[row] for row in rows)
-            return ScalingPoint(state, series_ids=series_ids, failed_count=failed)
+            return ChartCell(state=state, series_ids=series_ids, failed_count=failed)
         ids = tuple(self._ids[row] for row in valued)
         spread = _mix_spreads([levels.shown[each] for each in ids], self._metric)
         earlier = [levels.earlier[each] for each in ids if each in levels.earlier]
         marks = [levels.marks[each] for each in ids if each in levels.marks]
         overs = [levels.overs[each].median for each in ids if each in levels.overs]
-        return ScalingPoint(
+        return ChartCell(
             state="apart" if spread.median is None else "measured",
-            spread=spread,
+            **{name: getattr(spread, name) for name in ("median", "p10", "p90", "n", "last_at")},
             series_ids=tuple(self._series_ids[row] for row in valued),
             badges=order_codes(tuple({code for row in valued for code in self._badges[row]})),
             over=median([each for each in overs if each is not None]) if overs else None,
-            earlier=_mix_spreads(earlier, self._metric) if earlier else None,
+            earlier_median=_mix_spreads(earlier, self._metric).median if earlier else None,
             failed_count=failed,
             mark=find_worst_mark(marks),
             regressed_count=sum(mark.state == "open" and mark.is_regression for mark in marks),
@@ -366,21 +364,23 @@ def _mix_spreads(spreads: Sequence[ScalingSpread], metric: ScalingMetric) -> Sca
     )
 
 
-def _add_ideal(cells: Sequence[ScalingPoint], grid: Grid, metric: ScalingMetric) -> Iterator[ScalingPoint]:
+def _add_ideal(cells: Sequence[ChartCell], grid: Grid, metric: ScalingMetric) -> Iterator[ChartCell]:
     """Yield the cells with linear scaling from the first, for throughput over volumes or stripes."""
     first = next(
-        (place for place, cell in enumerate(cells) if cell.value and isinstance(grid.xs[place], int)), None
+        (place for place, cell in enumerate(cells) if cell.median and isinstance(grid.xs[place], int)), None
     )
     if first is None or not metric.is_throughput or grid.axes.x not in WIDTH_DIMENSIONS:
         yield from cells
         return
-    base, least = cells[first].value or 0.0, grid.xs[first]
+    base, least = cells[first].median or 0.0, grid.xs[first]
     for cell, x in zip(cells, grid.xs, strict=True):
         if not isinstance(x, int) or not isinstance(least, int) or not least:
             yield cell
             continue
         ideal = base * (1 if metric.is_per_volume else x / least)
-        yield replace(cell, ideal=ideal, efficiency=None if cell.value is None else cell.value / ideal)
+        yield structs.replace(
+            cell, ideal=ideal, efficiency=None if cell.median is None else cell.median / ideal
+        )
 
 
 def read_series_levels(resolved: ResolvedRequest, table: SeriesTable) -> SeriesLevels:

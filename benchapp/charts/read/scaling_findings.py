@@ -8,13 +8,8 @@ from typing import Final
 
 from benchapp.catalog.grammar import Value
 from benchapp.charts.read.axes import GROUP, Axis
-from benchapp.charts.read.scaling_shapes import (
-    WIDTH_DIMENSIONS,
-    ScalingChart,
-    ScalingLimit,
-    ScalingLine,
-    ScalingPoint,
-)
+from benchapp.charts.read.chart import ChartCell, ChartLine
+from benchapp.charts.read.scaling_shapes import WIDTH_DIMENSIONS, ScalingChart, ScalingLimit
 from benchapp.charts.rules.findings import (
     AtLimit,
     Cliff,
@@ -64,7 +59,7 @@ def find_findings(chart: ScalingChart) -> tuple[Finding, ...]:
         return ()
     curves = {
         (row, column): _make_curve(chart, row, column)
-        for row, facet in enumerate(chart.facets)
+        for row, facet in enumerate(chart.panels)
         for column in range(len(facet.lines))
     }
     cliffs = sorted(_list_cliffs(chart, curves), key=lambda cliff: cliff.share)
@@ -92,7 +87,7 @@ def find_reach(chart: ScalingChart) -> tuple[TargetReach, ...]:
     """Return which values reach the targets of the chart's metric, by target, panel and line."""
     found = [
         _measure_reach(limit, line, TargetReach(limit, row, column, (), ()))
-        for row, facet in enumerate(chart.facets)
+        for row, facet in enumerate(chart.panels)
         for limit in facet.limits
         if limit.target is not None
         for column, line in enumerate(facet.lines)
@@ -106,7 +101,7 @@ def find_reach(chart: ScalingChart) -> tuple[TargetReach, ...]:
     )
 
 
-def _measure_reach(limit: ScalingLimit, line: ScalingLine, reach: TargetReach) -> TargetReach:
+def _measure_reach(limit: ScalingLimit, line: ChartLine, reach: TargetReach) -> TargetReach:
     places = [
         place for place, cell in enumerate(line.cells) if is_target_reached(limit, cell, place) is not None
     ]
@@ -114,12 +109,12 @@ def _measure_reach(limit: ScalingLimit, line: ScalingLine, reach: TargetReach) -
     return replace(reach, reached=reached, missed=tuple(place for place in places if place not in reached))
 
 
-def is_target_reached(limit: ScalingLimit, cell: ScalingPoint, place: int) -> bool | None:
+def is_target_reached(limit: ScalingLimit, cell: ChartCell, place: int) -> bool | None:
     """Return whether a value reaches a target; None if it is not a target, or either is unknown."""
     wanted = limit.values[place]
-    if limit.target is None or cell.value is None or wanted is None:
+    if limit.target is None or cell.median is None or wanted is None:
         return None
-    return limit.target.is_reached(cell.value, wanted)
+    return limit.target.is_reached(cell.median, wanted)
 
 
 def find_bends(chart: ScalingChart) -> tuple[Bend, ...]:
@@ -127,16 +122,16 @@ def find_bends(chart: ScalingChart) -> tuple[Bend, ...]:
     if chart.over is None:
         return ()
     bends = []
-    for row, facet in enumerate(chart.facets):
+    for row, facet in enumerate(chart.panels):
         for column, line in enumerate(facet.lines):
             places = [
                 place
                 for place, cell in enumerate(line.cells)
-                if cell.value is not None and cell.over is not None
+                if cell.median is not None and cell.over is not None
             ]
             knee = find_knee(
                 [line.cells[place].over or 0.0 for place in places],
-                [line.cells[place].value or 0.0 for place in places],
+                [line.cells[place].median or 0.0 for place in places],
             )
             if len(places) > 1:
                 bends.append(Bend(row, column, None if knee is None else places[knee.place]))
@@ -191,9 +186,9 @@ def find_models(chart: ScalingChart) -> tuple[CurveModel, ...]:
         return ()
     return tuple(
         _fit_line(chart, row, column)
-        for row, facet in enumerate(chart.facets)
+        for row, facet in enumerate(chart.panels)
         for column, line in enumerate(facet.lines)
-        if any(cell.value is not None for cell in line.cells)
+        if any(cell.median is not None for cell in line.cells)
     )
 
 
@@ -223,14 +218,14 @@ def _make_curve(chart: ScalingChart, row: int, column: int) -> Curve:
     is_count = chart.x.name in WIDTH_DIMENSIONS and chart.metric.can_scale
     points = []
     for place, (x, cell) in enumerate(
-        zip(chart.x.values, chart.facets[row].lines[column].cells, strict=True)
+        zip(chart.x.values, chart.panels[row].lines[column].cells, strict=True)
     ):
         # A regression does not decide how a layout scales.
-        spread = cell.before or cell.spread
-        if spread is not None and spread.median is not None:
+        level = cell.before or cell
+        if level.median is not None and level.p10 is not None and level.p90 is not None:
             count = float(x) if is_count and isinstance(x, int | float) else None
-            error = estimate_error(spread.p10, spread.p90, spread.n)
-            points.append(CurvePoint(CurvePlace(row, column, place), spread.median, count, error))
+            error = estimate_error(level.p10, level.p90, level.n)
+            points.append(CurvePoint(CurvePlace(row, column, place), level.median, count, error))
     return Curve(tuple(points), chart.metric.better == "higher")
 
 
@@ -239,9 +234,9 @@ def list_replaced(chart: ScalingChart, finding: Finding) -> tuple[int, ...]:
     places = list_places(finding)
     if not isinstance(finding, Cliff | ContrastFinding):
         # The finding of a curve rests on all its values.
-        return list_replaced_in(chart.facets[places[0].facet].lines[places[0].line])
+        return list_replaced_in(chart.panels[places[0].facet].lines[places[0].line])
     replaced = {
-        place.x for place in places if chart.facets[place.facet].lines[place.line].cells[place.x].before
+        place.x for place in places if chart.panels[place.facet].lines[place.line].cells[place.x].before
     }
     return tuple(sorted(replaced))
 
@@ -254,24 +249,24 @@ def list_confounded(chart: ScalingChart, finding: Finding) -> tuple[str, ...]:
     if GROUP in (chart.x.name, chart.color and chart.color.name, chart.facet and chart.facet.name):
         return ()
     places = list_places(finding)
-    cells = [chart.facets[place.facet].lines[place.line].cells[place.x] for place in places]
+    cells = [chart.panels[place.facet].lines[place.line].cells[place.x] for place in places]
     if not isinstance(finding, Cliff | ContrastFinding):
         # The finding of a curve rests on all its values.
-        cells = [*chart.facets[places[0].facet].lines[places[0].line].cells]
+        cells = [*chart.panels[places[0].facet].lines[places[0].line].cells]
     found: dict[str, set[tuple[Value | None, ...]]] = defaultdict(set)
-    for name, values in (setting for cell in cells if cell.spread for setting in cell.settings):
+    for name, values in (setting for cell in cells if cell.n for setting in cell.settings):
         if values != (None,):
             found[name].add(values)
     return tuple(name for name in chart.varying if name not in _REPEATED and len(found[name]) > 1)
 
 
-def list_replaced_in(line: ScalingLine) -> tuple[int, ...]:
+def list_replaced_in(line: ChartLine) -> tuple[int, ...]:
     """Return the places on x of a line that has the level before an open regression there."""
     return tuple(place for place, cell in enumerate(line.cells) if cell.before)
 
 
 def _list_cliffs(chart: ScalingChart, curves: dict[tuple[int, int], Curve]) -> Iterator[Cliff]:
-    rows, columns = range(len(chart.facets)), range(len(chart.facets[0].lines))
+    rows, columns = range(len(chart.panels)), range(len(chart.panels[0].lines))
     if _is_ordered(chart.facet):
         for column in columns:
             yield from find_cliffs([curves[row, column] for row in rows], is_facet=True)
@@ -284,7 +279,7 @@ def _list_contrasts(
     chart: ScalingChart, curves: dict[tuple[int, int], Curve], cliffs: Sequence[Cliff]
 ) -> Iterator[ContrastFinding]:
     """Yield the contrast of two panels or two lines without a cliff; not for more than two."""
-    rows, columns = len(chart.facets), len(chart.facets[0].lines)
+    rows, columns = len(chart.panels), len(chart.panels[0].lines)
     pairs = [((0, column), (1, column)) for column in range(columns)] if rows == _PAIR else []
     if columns == _PAIR and chart.color is not None and chart.color.name not in _PATTERNS:
         pairs += [((row, 0), (row, 1)) for row in range(rows)]
@@ -300,7 +295,7 @@ def _is_ordered(axis: Axis | None) -> bool:
 
 
 def _list_at_limits(chart: ScalingChart, curves: dict[tuple[int, int], Curve]) -> Iterator[AtLimit]:
-    for row, facet in enumerate(chart.facets):
+    for row, facet in enumerate(chart.panels):
         for limit in facet.limits:
             if limit.target is not None:
                 continue

@@ -1,11 +1,11 @@
 """The values of a scaling chart: panels, lines, cells, limits; its parameters and its metrics."""
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import log2
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from django.utils import timezone
 from msgspec import Meta
@@ -22,9 +22,8 @@ from benchapp.charts.read.axes import (
     SeriesGroup,
     add_axis_value,
 )
+from benchapp.charts.read.chart import Chart, ChartLine, ChartPanel
 from benchapp.charts.read.chart_options import list_options, option
-from benchapp.charts.read.scaling_defaults import FixedDimension, Settings
-from benchapp.incidents.read.series_status import SeriesMark
 from benchapp.series.read.selected_levels import NOW, LevelRange
 
 LIMITS_MAXIMUM: Final = 8
@@ -65,14 +64,6 @@ _EXAMPLES: Final = {
     "ns": "1ms, 500us",
     "s": "10s",
 }
-
-
-class BadChart(Exception):
-    """An invalid parameter of a chart; the message has the available values."""
-
-    def __init__(self, parameter: str, message: str) -> None:
-        super().__init__(message)
-        self.parameter = parameter
 
 
 class BadLimit(Exception):
@@ -323,6 +314,11 @@ class ScalingRequest:
 OPTIONS: Final = list_options(ScalingRequest)
 
 
+def list_display(request: ScalingRequest) -> dict[str, Any]:
+    """Return how the chart is drawn, by parameter: the options without effect on the values."""
+    return {each.parameter: getattr(request, name) for name, each in OPTIONS.items() if each.is_display}
+
+
 @dataclass(frozen=True, slots=True)
 class ResolvedRequest:
     """A valid request for one metric, with its limits, groups and targets.
@@ -352,80 +348,6 @@ CellState = Literal["measured", "apart", "failed", "unvalued", "missing"]
 
 
 @dataclass(frozen=True, slots=True)
-class ScalingSpread:
-    """The level of some measurements, in the metric's base unit. median: None if it would mix percentiles."""
-
-    median: float | None
-    p10: float
-    p90: float
-    n: int
-    last_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class ScalingRun:
-    """A run of a level: its value in the metric's base unit, per volume if the metric is; over: None if unknown."""
-
-    run: int
-    series: int
-    host: str
-    started_at: Annotated[datetime, Meta(tz=True)]
-    value: Annotated[float, Meta(description="of the metric; the median of repetitions")]
-    over: Annotated[float | None, Meta(description="throughput, if the latency is plotted against it")]
-
-
-@dataclass(frozen=True, slots=True)
-class ScalingPoint:
-    """One cell of a chart.
-
-    state: "measured"; "apart": several series whose percentiles have no common median, only a range; "failed": all
-    series failed; "unvalued": series, but none has the metric; "missing": no series. series_ids: most recent first.
-    over: the throughput, if latency is plotted against it. ideal: linear scaling from the first cell; efficiency: the
-    value as a share of it. earlier: the level of the earlier period. failed_count: series whose newest run failed.
-    mark: the open or accepted change of these series that matters most; regressed_count: series with an open
-    regression. before: the spread with the level before each open regression, for findings; None without one. settings:
-    values of the fixed dimensions and of those in which cells differ. runs: the newest of the spread.n runs, oldest
-    first; none unless the request has them.
-    """
-
-    state: CellState
-    spread: ScalingSpread | None = None
-    series_ids: tuple[int, ...] = ()
-    badges: tuple[str, ...] = ()
-    over: float | None = None
-    ideal: float | None = None
-    efficiency: float | None = None
-    earlier: ScalingSpread | None = None
-    failed_count: int = 0
-    mark: SeriesMark | None = None
-    regressed_count: int = 0
-    before: ScalingSpread | None = None
-    settings: Settings = ()
-    runs: tuple[ScalingRun, ...] = ()
-
-    @property
-    def value(self) -> float | None:
-        """Return the median; None without one."""
-        return self.spread.median if self.spread else None
-
-    @property
-    def is_regressed(self) -> bool:
-        """Return whether a series of the cell has an open regression."""
-        return self.regressed_count > 0
-
-
-@dataclass(frozen=True, slots=True)
-class ScalingLine:
-    """The cells of one color in one panel, one for each x. rw, direction: if unique, for its fixed color."""
-
-    value: AxisValue
-    label: str
-    rw: str
-    direction: str
-    cells: tuple[ScalingPoint, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class ScalingLimit:
     """A limit at each x; None if unknown there. is_given: a parameter of the chart, else provisioned IOPS.
 
@@ -439,22 +361,18 @@ class ScalingLimit:
     target: ScalingTarget | None = None
     cells: frozenset[tuple[AxisValue, int]] | None = None
 
-    def find_value(self, line: ScalingLine, place: int) -> float | None:
+    def find_value(self, line: ChartLine, place: int) -> float | None:
         """Return the limit of a cell; None if it is unknown or does not apply to the cell."""
         does_apply = self.cells is None or (line.value, place) in self.cells
         return self.values[place] if does_apply else None
 
 
-@dataclass(frozen=True, slots=True)
-class ScalingFacet:
-    """One panel. lines: one for each color of the chart, in its order."""
+class ScalingFacet(ChartPanel, frozen=True):
+    """One panel, with its limits."""
 
-    value: AxisValue
-    label: str
-    lines: tuple[ScalingLine, ...]
     limits: tuple[ScalingLimit, ...] = ()
 
-    def find_lowest_limit(self, line: ScalingLine, place: int) -> ScalingLimit | None:
+    def find_lowest_limit(self, line: ChartLine, place: int) -> ScalingLimit | None:
         """Return the limit that applies to a cell: the lowest one, targets aside; None without one."""
         known = [
             (value, number)
@@ -483,41 +401,28 @@ class Counts:
     filled: int
 
 
-@dataclass(frozen=True, slots=True)
-class ScalingChart:
-    """The data of a scaling page, its table and its API response.
+class ScalingChart(Chart[ScalingFacet], frozen=True, kw_only=True):
+    """One metric by one dimension, with the charts of further metrics.
 
-    shown_filter: the filter with the fixed dimensions as terms. varying: dimensions in which cells differ
-    beside the axes; mixed: those with several values in some cell. common: dimensions with one known value in all
-    series of the chart. groups: in order. targets: of all metrics; those of `metric` are limits of the panels.
-    earlier_at: exclusive. is_cut: more series match than are read. is_thinned: more than are read for an earlier time.
-    metrics: of the request; more: charts of the further ones, with equal axes. cell_runs_maximum: of a cell; None
-    without runs. latency_kinds: of a latency, in how many series of the chart it is of each kind.
+    common: dimensions with one known value in all series of the chart. groups: in order. targets: of all metrics; those
+    of `metric` are limits of the panels. earlier_at: exclusive. metrics: of the request; more: charts of the further
+    ones, with equal axes. cell_runs_maximum: of a cell; None without runs.
     """
 
     request: ScalingRequest
-    shown_filter: Filter
     metric: ScalingMetric
     over: ScalingMetric | None
-    x: Axis
     color: Axis | None
     facet: Axis | None
-    facets: tuple[ScalingFacet, ...]
-    fixed: tuple[FixedDimension, ...]
     common: tuple[tuple[str, Value], ...]
-    varying: tuple[str, ...]
-    mixed: tuple[str, ...]
     limits: tuple[Limit, ...]
     counts: Counts
     groups: tuple[GroupCount, ...] = ()
     targets: tuple[ScalingTarget, ...] = ()
     earlier_at: datetime | None = None
-    is_cut: bool = False
-    is_thinned: bool = False
     metrics: tuple[ScalingMetric, ...] = ()
     more: tuple["ScalingChart", ...] = ()
     cell_runs_maximum: int | None = None
-    latency_kinds: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def stack(self) -> tuple["ScalingChart", ...]:
@@ -554,10 +459,3 @@ class ScalingChart:
             return add_axis_value(filter, axis.name, value)
         own = next(count.group.filter for count in self.groups if count.group.name == value)
         return Filter((*filter.terms, *own.terms), (*filter.words, *own.words))
-
-    def walk(self) -> Iterator[tuple[ScalingFacet, ScalingLine, int, ScalingPoint]]:
-        """Yield every cell with its panel, its line and its index on x."""
-        for facet in self.facets:
-            for line in facet.lines:
-                for place, cell in enumerate(line.cells):
-                    yield facet, line, place, cell

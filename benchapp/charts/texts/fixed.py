@@ -7,7 +7,8 @@ from typing import Final
 from benchapp.catalog.dimensions import DIMENSIONS, Dimension
 from benchapp.catalog.grammar import Value
 from benchapp.catalog.metrics import Measured, format_count, format_integer, format_with_unit, lower_label
-from benchapp.charts.read.matrix import Matrix, MatrixPanel
+from benchapp.charts.read.chart import ChartPanel
+from benchapp.charts.read.matrix import Matrix
 from benchapp.charts.read.scaling_defaults import Choice, FixedDimension, Settings
 from benchapp.models import name_scopes
 from benchapp.series.read.titles import describe_setting, describe_value
@@ -89,9 +90,9 @@ def place_settings(rows: Sequence[Sequence[Settings]], varying: Sequence[str]) -
     )
 
 
-def place_panel(matrix: Matrix, panel: MatrixPanel) -> PlacedSettings:
+def place_panel(matrix: Matrix, panel: ChartPanel) -> PlacedSettings:
     """Return the settings of a panel of a matrix as texts."""
-    settings = [[cell.settings if cell.level else () for cell in row.cells] for row in panel.rows]
+    settings = [[cell.settings if cell.n else () for cell in row.cells] for row in panel.lines]
     return place_settings(settings, matrix.varying)
 
 

@@ -5,19 +5,20 @@ from typing import Final
 
 from benchapp.catalog.dimensions import DIMENSIONS
 from benchapp.catalog.metrics import Metric, format_count, format_integer, format_signed_percent, format_value
-from benchapp.charts.read.matrix import CellState, Matrix, MatrixRow, Omitted
+from benchapp.charts.read.chart import ChartCell, ChartLine
+from benchapp.charts.read.matrix import Matrix, Omitted
 from benchapp.charts.texts.fixed import describe_fixed, describe_unknown
 from benchapp.charts.texts.levels import describe_level_range, describe_mixed_kinds, describe_past_limit
 from benchapp.framework.times import format_day
 from benchapp.series.read.levels import CurrentLevel
 
-REASONS: Final[dict[CellState, str]] = {
+REASONS: Final[dict[str, str]] = {
     "failed": "failed",
     "excluded": "excluded",
     "unvalued": "no value",
     "missing": "not measured",
 }
-LONG_REASONS: Final[dict[CellState, str]] = {
+LONG_REASONS: Final[dict[str, str]] = {
     "failed": "all runs failed, no median",
     "excluded": "all measurements are excluded",
     "unvalued": "measured without this metric",
@@ -146,25 +147,25 @@ def _describe_hidden(omitted: Omitted) -> str:
     return f"; {format_integer(omitted.hidden_regressions)} of the others with an open regression"
 
 
-def describe_cell_place(matrix: Matrix, row: MatrixRow, place: int) -> str:
+def describe_cell_place(matrix: Matrix, row: ChartLine, place: int) -> str:
     """Return the place of a cell, for screen readers: "4k random read, 8 volumes"."""
     return f"{row.label}, {matrix.x.settings[place]}"
 
 
-def describe_cell_spread(level: CurrentLevel, metric: Metric) -> str:
+def describe_cell_spread(cell: ChartCell, metric: Metric) -> str:
     """Return a cell's spread, exact median and previous level: "p10 2.4 ms, p90 3.1 ms; median 2512345.0 ns"."""
-    low, high = (format_metric_value(value, metric) for value in (level.p10, level.p90))
-    return f"p10 {low}, p90 {high}; median {level.median!r} {metric.unit}{describe_previous(level, metric)}"
+    low, high = (format_metric_value(value, metric) for value in (cell.p10, cell.p90))
+    return f"p10 {low}, p90 {high}; median {cell.median!r} {metric.unit}{describe_previous(cell, metric)}"
 
 
-def describe_previous(level: CurrentLevel, metric: Metric) -> str:
+def describe_previous(level: ChartCell | CurrentLevel, metric: Metric) -> str:
     """Return the level before: "; was 30 315 IOPS until 8 Nov 2026"; "" without a change."""
     if level.previous is None:
         return ""
     return f"; was {format_metric_value(level.previous.median, metric)} until {format_day(level.previous.until_at)}"
 
 
-def format_metric_value(value: float, metric: Metric) -> str:
+def format_metric_value(value: float | None, metric: Metric) -> str:
     """Return a value with its unit, also for IOPS: "24 186 IOPS", "1.24 ms"."""
     text = format_value(value, metric.unit)
     return f"{text} IOPS" if metric.unit == "operations/s" else text

@@ -329,7 +329,7 @@ def _describe_reach(chart: ScalingChart, reaches: Sequence[TargetReach], key: st
     """Describe how many values reach a target, of each curve."""
     name, nouns = _name_target(chart, reaches[0]), _name_values(chart)
     verb = "reach" if chart.metric.better == "higher" else "meet"
-    if len(chart.facets) * len(chart.facets[0].lines) == 1:
+    if len(chart.panels) * len(chart.panels[0].lines) == 1:
         (reach,) = reaches
         reached, count = len(reach.reached), len(reach.reached) + len(reach.missed)
         verb = _THIRD_PERSON[verb] if reached == 1 else verb
@@ -361,7 +361,7 @@ def _name_missed(chart: ScalingChart, reach: TargetReach) -> str:
     """Return the values that miss a target if they are few and others reach it, else ""."""
     if not reach.reached or len(reach.missed) > _MISSED_NAMED:
         return ""
-    cells = chart.facets[reach.facet].lines[reach.line].cells
+    cells = chart.panels[reach.facet].lines[reach.line].cells
     return " and ".join(
         f"{chart.x.settings[place]}{' (open regression)' if cells[place].is_regressed else ''}"
         for place in reach.missed
@@ -405,9 +405,9 @@ def _describe_knee(chart: ScalingChart, bend: Bend, key: str) -> Sentence:
     curve = writer.capitalize(writer.name_curve(CurvePlace(bend.facet, bend.line, 0)).removesuffix(":"))
     if bend.place is None or chart.over is None:
         return Sentence(f"{curve}: no knee (throughput and latency grow together, or too few points).")
-    cell = chart.facets[bend.facet].lines[bend.line].cells[bend.place]
-    at = f"{format_with_unit(cell.over, chart.over)}, {writer.format(cell.value or 0.0)}"
-    cells = chart.facets[bend.facet].lines[bend.line].cells
+    cell = chart.panels[bend.facet].lines[bend.line].cells[bend.place]
+    at = f"{format_with_unit(cell.over, chart.over)}, {writer.format(cell.median or 0.0)}"
+    cells = chart.panels[bend.facet].lines[bend.line].cells
     regressed = writer.name_regressions([place for place, each in enumerate(cells) if each.is_regressed])
     return Sentence(
         f"{curve}: knee at {writer.describe_x(bend.place)} ({at}); above it, latency grows faster than throughput"
@@ -419,7 +419,7 @@ def _describe_knee(chart: ScalingChart, bend: Bend, key: str) -> Sentence:
 def _describe_subject(chart: ScalingChart) -> str:
     common = dict(chart.common)
     parts = [describe_value(name, common[name]) for name in _TITLE_DIMENSIONS if name in common]
-    lines = chart.facets[0].lines
+    lines = chart.panels[0].lines
     if chart.color is not None and len(lines) == 1:
         parts.append(chart.color.settings[0])
     metrics = _name_metrics(chart)
@@ -466,7 +466,7 @@ def _list_answers(chart: ScalingChart, findings: Sequence[Finding]) -> Iterator[
 def _join_clauses(chart: ScalingChart, clauses: Sequence[Clause]) -> str:
     """Write clauses with the same predicate as one; if the chart has one curve only, without its name."""
     clause, count = clauses[0], len(clauses)
-    curves = len(chart.facets) * len(chart.facets[0].lines)
+    curves = len(chart.panels) * len(chart.panels[0].lines)
     if curves == 1:
         return clause.claim
     if count == 1:

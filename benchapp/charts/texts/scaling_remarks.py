@@ -14,13 +14,8 @@ from benchapp.catalog.metrics import (
     format_with_unit,
     lower_label,
 )
-from benchapp.charts.read.scaling_shapes import (
-    KNOWN_LIMITS,
-    ScalingChart,
-    ScalingFacet,
-    ScalingLimit,
-    ScalingLine,
-)
+from benchapp.charts.read.chart import ChartLine
+from benchapp.charts.read.scaling_shapes import KNOWN_LIMITS, ScalingChart, ScalingFacet, ScalingLimit
 from benchapp.charts.read.series_columns import SERIES_MAXIMUM
 from benchapp.charts.texts.fixed import describe_unknown
 from benchapp.charts.texts.levels import describe_level_range, describe_mixed_kinds, describe_past_limit
@@ -38,20 +33,20 @@ def describe_marks(chart: ScalingChart) -> str:
     if range := describe_level_range(chart.request.span):
         parts.append(range)
     if chart.earlier_at is not None:
-        has_earlier = any(cell.earlier is not None for _, _, _, cell in chart.walk())
+        has_earlier = any(cell.earlier_median is not None for cell in chart.cells)
         marks = "outlines: values as of" if has_earlier else "no values before"
         parts.append(f"{marks} {format_moment(chart.earlier_at)}")
     return f"{'; '.join(parts)}; {chart.metric.better} is better."
 
 
 def _describe_runs(chart: ScalingChart) -> str:
-    ns = [cell.spread.n for _, _, _, cell in chart.walk() if cell.spread]
+    ns = [cell.n for cell in chart.cells if cell.n]
     if not ns:
         return "no values"
     if max(ns) == 1:
         return "one run per value, no spread"
     runs = f"{min(ns)} to {max(ns)}" if min(ns) < max(ns) else f"{max(ns)}"
-    is_mixed = any(len(cell.series_ids) > 1 for _, _, _, cell in chart.walk())
+    is_mixed = any(len(cell.series_ids) > 1 for cell in chart.cells)
     whiskers = "lowest p10 to highest p90" if is_mixed else "p10 to p90"
     return f"median of {runs} runs, whiskers {whiskers}"
 
@@ -67,7 +62,7 @@ def _list_remarks(chart: ScalingChart) -> Iterator[str]:
     missing = counts.cells - counts.filled
     if missing:
         yield f"{counts.filled} of {counts.cells} combinations have a value; {_describe_missing(chart)}."
-    most = max(len(cell.series_ids) for _, _, _, cell in chart.walk())
+    most = max(len(cell.series_ids) for cell in chart.cells)
     if most > 1:
         names = ", ".join(lower_label(DIMENSIONS[name].label) for name in chart.mixed) or "other options"
         how = "median of the series' medians" if chart.metric.may_mix else "range only, no common percentile"
@@ -110,7 +105,7 @@ def _list_group_remarks(chart: ScalingChart) -> Iterator[str]:
 
 def _list_open_changes(chart: ScalingChart) -> Iterator[str]:
     """Yield how many values have an open regression or improvement, with the range of those of this metric."""
-    marks = [cell.mark for _, _, _, cell in chart.walk() if cell.mark and cell.mark.state == "open"]
+    marks = [cell.mark for cell in chart.cells if cell.mark and cell.mark.state == "open"]
     for is_regression, noun in ((True, "regression"), (False, "improvement")):
         found = [mark for mark in marks if mark.is_regression == is_regression]
         if not found:
@@ -125,8 +120,8 @@ def _list_omitted_runs(chart: ScalingChart) -> Iterator[str]:
     """Yield how many runs are shown, if not all."""
     if chart.cell_runs_maximum is None:
         return
-    cells = [cell for _, _, _, cell in chart.walk() if cell.spread]
-    shown, known = sum(len(cell.runs) for cell in cells), sum(cell.spread.n for cell in cells if cell.spread)
+    cells = [cell for cell in chart.cells if cell.n]
+    shown, known = sum(len(cell.runs) for cell in cells), sum(cell.n for cell in cells)
     if shown < known:
         limit = format_count(chart.cell_runs_maximum, "run")
         yield (
@@ -138,7 +133,7 @@ def _list_omitted_runs(chart: ScalingChart) -> Iterator[str]:
 def _list_high_limits(chart: ScalingChart) -> Iterator[str]:
     """Yield a sentence for each limit without a line: an unknown one, or one above all values, which is an arrow."""
     most = max(_list_values(chart), default=0.0)
-    limits = [limit for facet in chart.facets for limit in facet.limits]
+    limits = [limit for facet in chart.panels for limit in facet.limits]
     for name in dict.fromkeys(limit.name for limit in limits):
         known = {
             place: value
@@ -160,14 +155,12 @@ def _list_high_limits(chart: ScalingChart) -> Iterator[str]:
 
 def _list_values(chart: ScalingChart) -> Iterator[float]:
     """Yield the values that are drawn, as listed in static/js/charts/scaling/scaling.js."""
-    for _, _, _, cell in chart.walk():
-        earlier = cell.earlier.median if cell.earlier else None
-        own = (cell.spread.median, cell.spread.p90) if cell.spread else ()
-        yield from (value for value in (*own, earlier) if value is not None)
+    for cell in chart.cells:
+        yield from (value for value in (cell.median, cell.p90, cell.earlier_median) if value is not None)
 
 
 def _describe_missing(chart: ScalingChart) -> str:
-    failed = sum(cell.state == "failed" for _, _, _, cell in chart.walk())
+    failed = sum(cell.state == "failed" for cell in chart.cells)
     missing = chart.counts.cells - chart.counts.filled - failed
     parts = [f"{failed} failed"] if failed else []
     parts += [f"{missing} not measured"] if missing else []
@@ -195,7 +188,7 @@ def describe_applicable_limits(chart: ScalingChart) -> Iterator[str]:
     """
     if KNOWN_LIMITS not in chart.limits:
         return
-    for facet in chart.facets:
+    for facet in chart.panels:
         groups = _group_by_lowest(facet)
         for lowest, lines in groups:
             yield f"{_name(facet)}{_describe_lowest(chart, lowest, lines if len(groups) > 1 else ())}"
@@ -209,9 +202,9 @@ def describe_applicable_limits(chart: ScalingChart) -> Iterator[str]:
 _Lowest = dict[int, ScalingLimit | None]
 
 
-def _group_by_lowest(facet: ScalingFacet) -> list[tuple[_Lowest, list[ScalingLine]]]:
+def _group_by_lowest(facet: ScalingFacet) -> list[tuple[_Lowest, list[ChartLine]]]:
     """Return the lines with a value, those together that have the same lowest limits where both have series."""
-    groups: list[tuple[_Lowest, list[ScalingLine]]] = []
+    groups: list[tuple[_Lowest, list[ChartLine]]] = []
     for line in _list_valued(facet):
         own = {
             place: facet.find_lowest_limit(line, place)
@@ -228,7 +221,7 @@ def _group_by_lowest(facet: ScalingFacet) -> list[tuple[_Lowest, list[ScalingLin
     return groups
 
 
-def _describe_lowest(chart: ScalingChart, lowest: _Lowest, lines: Sequence[ScalingLine]) -> str:
+def _describe_lowest(chart: ScalingChart, lowest: _Lowest, lines: Sequence[ChartLine]) -> str:
     """Return a sentence on the lowest limit at each x; lines: named as those that it applies to."""
     if not any(lowest.values()):
         return f"No published limit is known for {_name_lines(lines) if lines else 'these layouts'}."
@@ -241,11 +234,11 @@ def _describe_lowest(chart: ScalingChart, lowest: _Lowest, lines: Sequence[Scali
     return f"Limit that applies{to}: {'; '.join(parts)}."
 
 
-def _list_valued(facet: ScalingFacet) -> list[ScalingLine]:
-    return [line for line in facet.lines if any(cell.spread for cell in line.cells)]
+def _list_valued(facet: ScalingFacet) -> list[ChartLine]:
+    return [line for line in facet.lines if any(cell.n for cell in line.cells)]
 
 
-def _name_lines(lines: Sequence[ScalingLine]) -> str:
+def _name_lines(lines: Sequence[ChartLine]) -> str:
     labels = [line.label for line in lines]
     more = len(labels) - _LINES_MAXIMUM
     return ", ".join(labels if more <= 0 else [*labels[:_LINES_MAXIMUM], f"{more} more"])
@@ -267,12 +260,12 @@ def _name_range(settings: Sequence[str], places: Sequence[int]) -> str:
     return first if len(places) == 1 else f"{first} to {last}"
 
 
-def _list_shares(chart: ScalingChart, lines: Sequence[ScalingLine], lowest: _Lowest) -> Iterator[str]:
+def _list_shares(chart: ScalingChart, lines: Sequence[ChartLine], lowest: _Lowest) -> Iterator[str]:
     for line in lines:
         measured = [
-            (place, cell.value, limit)
+            (place, cell.median, limit)
             for place, cell in enumerate(line.cells)
-            if cell.value is not None and (limit := lowest.get(place)) is not None
+            if cell.median is not None and (limit := lowest.get(place)) is not None
         ]
         if not measured:
             continue

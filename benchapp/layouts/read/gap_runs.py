@@ -6,7 +6,7 @@ Missing and failed combinations, few runs, stale and wide levels.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, cast
 
 from django.utils import timezone
 
@@ -14,11 +14,13 @@ from benchapp.catalog.dimensions import DIMENSIONS
 from benchapp.catalog.grammar import Value
 from benchapp.catalog.metrics import CATALOG
 from benchapp.charts.read.axes import split_axis
-from benchapp.charts.read.matrix import NONE, Matrix, MatrixCell, read_matrix
-from benchapp.charts.read.scaling_shapes import BadChart, ScalingChart
+from benchapp.charts.read.chart import BadChart, ChartCell
+from benchapp.charts.read.matrix import NONE, Matrix, read_matrix
+from benchapp.charts.read.scaling_shapes import ScalingChart
 from benchapp.layouts.read.next_runs import NextRun, NextRuns
 from benchapp.layouts.read.run_commands import WantedRuns, make_run_commands
 from benchapp.layouts.rules.next_runs import RunReason, list_gap_reasons
+from benchapp.layouts.rules.ranking import LevelSpread
 
 # More are counted only: a plan is for one session.
 MEASUREMENTS_MAXIMUM: Final = 20
@@ -34,7 +36,7 @@ class _Gap:
     """A cell with its values of the axes that describe the layout, and of those that describe the workload."""
 
     title: str
-    cell: MatrixCell
+    cell: ChartCell
     layout: _Key
     workload: _Key
     reasons: tuple[RunReason, ...]
@@ -121,24 +123,20 @@ def plan_matrix_runs(matrix: Matrix, *, now: datetime | None = None) -> NextRuns
 
 
 def _list_cells(matrix: Matrix) -> Iterator[_Gap]:
-    names = [each.name for each in (*matrix.facets, *matrix.rows, matrix.x.dimension)]
-    is_workload = [DIMENSIONS[name].group == "workload" for name in names]
     for panel, row, place, cell in matrix.walk():
-        values = (*panel.values, *row.values, matrix.x.values[place])
-        pairs = list(zip(values, is_workload, strict=True))
+        values = matrix.list_values(panel, row, place).items()
         yield _Gap(
             title=" · ".join(part for part in (panel.label, row.label, matrix.x.settings[place]) if part),
             cell=cell,
-            layout=tuple(value for value, is_own in pairs if not is_own),  # type: ignore[misc]
-            workload=tuple(value for value, is_own in pairs if is_own),  # type: ignore[misc]
+            layout=tuple(value for name, value in values if DIMENSIONS[name].group != "workload"),
+            workload=tuple(value for name, value in values if DIMENSIONS[name].group == "workload"),
             reasons=tuple(_list_reasons(cell)),
         )
 
 
-def _list_reasons(cell: MatrixCell) -> Iterator[RunReason]:
-    level = cell.level
-    if level is not None:
-        yield from list_gap_reasons(level, level.n, is_stale=level.is_stale)
+def _list_reasons(cell: ChartCell) -> Iterator[RunReason]:
+    if cell.n:
+        yield from list_gap_reasons(cast(LevelSpread, cell), cell.n, is_stale=cell.is_stale)
     elif cell.state == "missing":
         yield RunReason("missing", 1)
     elif cell.state == "failed":
@@ -160,17 +158,17 @@ def _cut(series_ids: list[int]) -> tuple[int, ...]:
 
 
 def _describe(gap: _Gap, *, is_possible: bool, now: datetime) -> NextRun:
-    level = gap.cell.level
+    last_at = gap.cell.last_at
     return NextRun(
         gap.title,
         None,
         None,
         reasons=gap.reasons,
         runs=gap.runs,
-        n=0 if level is None else level.n,
+        n=gap.cell.n,
         iops=None,
-        age=None if level is None else now - level.last_at,
-        last_at=None if level is None else level.last_at,
+        age=None if last_at is None else now - last_at,
+        last_at=last_at,
         directions=(),
         is_possible=is_possible,
     )

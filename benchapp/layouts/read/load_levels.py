@@ -7,7 +7,8 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from benchapp.charts.read.scaling_shapes import SCALING_METRICS, ScalingSpread
+from benchapp.charts.read.chart import ScalingSpread
+from benchapp.charts.read.scaling_shapes import SCALING_METRICS
 from benchapp.charts.read.series_table import SeriesTable
 from benchapp.framework.read.binary_columns import from_us, to_us
 from benchapp.series.read.levels import read_current_columns

@@ -12,13 +12,13 @@ from django.utils import timezone
 from numpy.typing import NDArray
 
 from benchapp.catalog.grammar import Filter, parse_term
+from benchapp.charts.read.chart import ScalingSpread
 from benchapp.charts.read.scaling_defaults import (
     FixedDimension,
     add_fixed_terms,
     fix_conflicts,
     number_combinations,
 )
-from benchapp.charts.read.scaling_shapes import ScalingSpread
 from benchapp.charts.read.series_columns import read_table
 from benchapp.charts.read.series_table import SeriesTable
 from benchapp.framework.read.binary_columns import to_us

@@ -15,8 +15,8 @@ from benchapp.charts.pages.comparison.figure import BadComparison, show_comparis
 from benchapp.charts.pages.history.figure import read_asked_history
 from benchapp.charts.pages.matrix import read_asked_matrix
 from benchapp.charts.pages.scaling.request import read_request
+from benchapp.charts.read.chart import BadChart
 from benchapp.charts.read.scaling import read_scaling
-from benchapp.charts.read.scaling_shapes import BadChart
 from benchapp.framework.pages.access import BadParameters, require_valid
 from benchapp.layouts.image import draw_layouts
 from benchapp.layouts.read.prices import UnknownRegion

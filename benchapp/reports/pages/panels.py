@@ -14,7 +14,7 @@ from benchapp.charts.pages.comparison.figure import BadComparison, ComparisonFig
 from benchapp.charts.pages.history.figure import HistoryFigure, show_history
 from benchapp.charts.pages.matrix import MatrixFigure, show_matrix
 from benchapp.charts.pages.scaling.figure import ScalingFigure, show_scaling
-from benchapp.charts.read.scaling_shapes import BadChart
+from benchapp.charts.read.chart import BadChart
 from benchapp.framework.pages.access import BadParameters
 from benchapp.framework.pages.markdown import render_markdown
 from benchapp.framework.pages.page_context import make_base_url

@@ -158,6 +158,14 @@ def test_cells_name_the_targets_that_they_miss(reader, ebs):
     assert [cell["targets_missed"] for cell in body["cells"]] == [["Database"], [], [], [], []]
 
 
+@pytest.mark.parametrize(("metric", "unit"), [("iops_per_volume", "operations/s"), ("elapsed_s", "s")])
+def test_csv_has_the_unit_of_every_metric(metric, unit, reader, ebs):
+    response = reader.get(f"/api/v1/scaling?format=csv&metric={metric}&x=volume_count")
+
+    assert response.status_code == 200
+    assert {row["unit"] for row in csv.DictReader(response.content.decode().splitlines())} == {unit}
+
+
 def test_cells_name_the_limit_that_applies_also_in_csv(reader, ebs):
     url = "/api/v1/scaling?q=bs:4k rw:randread&limit=volume:10k*n&limit=instance:25000"
 

@@ -103,7 +103,7 @@ def test_badges_are_those_of_the_newest_run_of_a_group(viewer: Client, planted: 
     scaling = read_document(viewer.get("/scaling/?x=kernel&q=host:db-9&facet=none"))
 
     assert {row["kernel"]: row["badges"] for row in matrix} == {OLD: ["too-short"], NEW: ["unsteady"]}
-    (line,) = scaling["facets"][0]["lines"]
+    (line,) = scaling["layers"][0]["facets"][0]["lines"]
     assert [cell["badges"] for cell in line] == [["too-short"], ["unsteady"]]
 
 

@@ -12,10 +12,11 @@ HOSTILE = "<script src='\"&'>"
 
 
 def make_shown(*, has_level: bool, url: str) -> SimpleNamespace:
-    level = SimpleNamespace(n=12, is_stale=True, last_at=NOON) if has_level else None
     texts = ("title", "value", "line", "age", "where", "settings", "reason", "long_reason")
     return SimpleNamespace(
-        cell=SimpleNamespace(level=level, series_ids=(1, 2), badges=(HOSTILE,)),
+        cell=SimpleNamespace(
+            n=12 * has_level, is_stale=True, last_at=NOON, series_ids=(1, 2), badges=(HOSTILE,)
+        ),
         mark=ShownMark(HOSTILE, HOSTILE, "worse", HOSTILE) if has_level else None,
         url=url,
         **dict.fromkeys(texts, HOSTILE),

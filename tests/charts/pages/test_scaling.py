@@ -224,7 +224,7 @@ def test_targets_are_in_sentences_chart_and_table(viewer: Client) -> None:
     assert "Target: Database24 00024 000" in words
     assert words.count("misses Database") == 1
     assert "Target Latency is not shown: it is of p99 latency." in words
-    (target,) = read_document(response)["facets"][0]["limits"]
+    (target,) = read_document(response)["layers"][0]["facets"][0]["limits"]
     assert (target["name"], target["values"], target["isTarget"]) == (
         "target: Database",
         [24000.0] * 5,
@@ -266,7 +266,7 @@ def test_several_metrics_have_charts_tables_and_sentences(viewer: Client) -> Non
 
     page = Page(response)
     document = read_document(response)
-    assert [layer["metric"]["label"] for layer in document["more"]] == ["p99 latency"]
+    assert [layer["metric"]["label"] for layer in document["layers"][1:]] == ["p99 latency"]
     words = page.words
     assert page.words.count("IOPS and p99 latency over 1–4 volumes: IOPS: scales linearly") >= 1
     assert "p99 latency: 2 of 3 layouts meet Database (2.00 ms); not 4 volumes." in words
@@ -296,7 +296,12 @@ def test_chart_has_the_values_of_the_table(viewer: Client) -> None:
 
     response = viewer.get(reverse("scaling"), {"q": "bs:4k"})
 
-    drawn = [cell["value"] for line in read_document(response)["facets"][0]["lines"] for cell in line if cell]
+    drawn = [
+        cell["median"]
+        for line in read_document(response)["layers"][0]["facets"][0]["lines"]
+        for cell in line
+        if cell
+    ]
     table = [
         float(named["data-value"])
         for name, named in Page(response).tags
@@ -567,7 +572,7 @@ def test_runs_are_shown_on_request_with_their_number_if_not_all(
 
     response = viewer.get(reverse("scaling"), {"runs": "1"})
 
-    (cell,) = read_document(response)["facets"][0]["lines"][0]
+    (cell,) = read_document(response)["layers"][0]["facets"][0]["lines"][0]
     assert cell["runs"]["values"] == [110.0, 120.0]
     assert (cell["runs"]["names"], cell["runs"]["hosts"]) == (["db-02"], [0, 0])
     page = Page(response)
@@ -583,7 +588,7 @@ def test_runs_are_left_out_by_default(viewer: Client) -> None:
 
     response = viewer.get(reverse("scaling"))
 
-    assert "runs" not in read_document(response)["facets"][0]["lines"][0][0]
+    assert "runs" not in read_document(response)["layers"][0]["facets"][0]["lines"][0][0]
     assert "runs shown" not in Page(response).words
     assert "Small dots" not in Page(response).words
 
@@ -604,7 +609,7 @@ def test_models_are_sentences_a_table_and_curves(viewer: Client) -> None:
     assert "maximum at 3 volumes, 16 volumes reach 100 % of it (Linear up to a limit)" in page.words
     assert re.search(r"prediction for 3 volumes [\d\s\u202f]+IOPS \(80 % interval", page.words)
     assert "no prediction for 40; the model covers 1 to 24" in page.words
-    (facet,) = read_document(response)["facets"]
+    (facet,) = read_document(response)["layers"][0]["facets"]
     (curve,) = facet["models"]
     assert len(curve["positions"]) == len(curve["values"]) == 16
     assert all(low <= high for low, high in zip(curve["lows"], curve["highs"], strict=True))

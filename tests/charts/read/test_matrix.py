@@ -7,8 +7,8 @@ from django.utils import timezone
 
 from benchapp.catalog.grammar import parse_filter, write_filter
 from benchapp.charts.read import matrix as module
+from benchapp.charts.read.chart import BadChart
 from benchapp.charts.read.matrix import read_matrix
-from benchapp.charts.read.scaling_shapes import BadChart
 from benchapp.charts.texts.matrix import list_omitted
 from benchapp.judge import judge_series
 from benchapp.models import Change, Measurement, Series
@@ -61,7 +61,7 @@ def read(text: str = "", **chosen):
 def rows_of(matrix) -> dict:
     """Return label → states of the only panel."""
     (panel,) = matrix.panels
-    return {row.label: [cell.state for cell in row.cells] for row in panel.rows}
+    return {row.label: [cell.state for cell in row.cells] for row in panel.lines}
 
 
 def test_patterns_stand_over_volumes_where_nobody_chose() -> None:
@@ -77,7 +77,7 @@ def test_patterns_stand_over_volumes_where_nobody_chose() -> None:
         "4k sequential write": ["missing", "measured"],
         "4k random read": ["measured", "measured"],
     }
-    assert [cell.level and cell.level.median for _, _, _, cell in matrix.walk()] == [
+    assert [cell.median for cell in matrix.cells] == [
         None,
         90.0,
         100.0,
@@ -124,7 +124,7 @@ def test_what_varies_beside_the_axes_is_held_and_can_be_chosen() -> None:
     assert usual.omitted.hidden_by_fixed == 1
     assert write_filter(usual.shown_filter) == "iodepth:32"
     assert chosen.fixed == ()
-    assert [cell.level.median for _, _, _, cell in chosen.walk() if cell.level] == [1.0]
+    assert [cell.median for cell in chosen.cells if cell.n] == [1.0]
 
 
 def test_every_host_of_a_fleet_has_its_column_with_the_layout_that_it_has() -> None:
@@ -136,9 +136,7 @@ def test_every_host_of_a_fleet_has_its_column_with_the_layout_that_it_has() -> N
 
     assert (len(matrix.x.values), matrix.count("measured")) == (48, 48)
     assert matrix.omitted.hidden_by_fixed == 1
-    assert [cell.level.median for _, _, _, cell in matrix.walk() if cell.level] == [
-        float(each) for each in range(48)
-    ]
+    assert [cell.median for cell in matrix.cells if cell.n] == [float(each) for each in range(48)]
 
 
 def test_axes_are_chosen_by_name() -> None:
@@ -193,15 +191,15 @@ def test_cell_is_of_the_current_level_with_its_open_change() -> None:
 
     ((_, _, _, cell),) = read().walk()
 
-    assert (cell.level.n, cell.level.from_at) == (10, change.started_at)
-    assert cell.level.median == pytest.approx(780.0, rel=0.01)
-    assert cell.level.previous.median == pytest.approx(1000.0, rel=0.01)
+    assert (cell.n, cell.from_at) == (10, change.started_at)
+    assert cell.median == pytest.approx(780.0, rel=0.01)
+    assert cell.previous.median == pytest.approx(1000.0, rel=0.01)
     assert (cell.mark.state, cell.mark.relative, cell.mark.incident_id) == (
         "open",
         change.relative,
         change.incident_id,
     )
-    assert not cell.level.is_stale
+    assert not cell.is_stale
 
 
 def test_what_is_no_longer_measured_is_stale() -> None:
@@ -209,7 +207,7 @@ def test_what_is_no_longer_measured_is_stale() -> None:
 
     ((_, _, _, cell),) = read().walk()
 
-    assert cell.level.is_stale
+    assert cell.is_stale
 
 
 def test_freshest_of_several_series_stands_in_a_cell() -> None:
@@ -220,22 +218,21 @@ def test_freshest_of_several_series_stands_in_a_cell() -> None:
 
     ((_, _, _, cell),) = matrix.walk()
     assert cell.series_ids == (new.pk, old.pk)
-    assert cell.level.median == 2.0
+    assert cell.median == 2.0
     assert matrix.mixed == ("host",)
 
 
 @pytest.mark.parametrize("from_days", [None, 10, 2])
 def test_series_whose_newest_run_failed_is_not_the_freshest(from_days: int | None) -> None:
     failed = add([1.0] * 3, host="db-01", days_ago=3)
-    add([2.0] * 3, host="db-02", days_ago=1)
+    measured = add([2.0] * 3, host="db-02", days_ago=1)
     make_measurement(make_run(failed.host, started_at=timezone.now(), error=5), failed, error=5)
     note_measurements(failed)
     span = LevelRange(None if from_days is None else timezone.now() - timedelta(days=from_days))
 
     (cell,) = [cell for _, _, _, cell in read("host:*", x="volumes", span=span).walk()]
 
-    assert cell.level is not None
-    assert (cell.level.median, cell.level.series_id) == (2.0, cell.series_ids[0])
+    assert (cell.median, cell.series_ids[0]) == (2.0, measured.pk)
 
 
 def test_too_much_is_cut_and_said(monkeypatch: pytest.MonkeyPatch) -> None:

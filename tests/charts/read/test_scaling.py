@@ -10,9 +10,10 @@ from django.test.utils import CaptureQueriesContext
 from benchapp.catalog.grammar import parse_filter, write_filter
 from benchapp.catalog.metrics import CATALOG, show_rates_in
 from benchapp.charts.read import scaling, series_columns
+from benchapp.charts.read.chart import BadChart
 from benchapp.charts.read.scaling import read_scaling
 from benchapp.charts.read.scaling_findings import find_bends, find_findings, find_reach
-from benchapp.charts.read.scaling_shapes import BadChart, ScalingChart, ScalingRequest
+from benchapp.charts.read.scaling_shapes import ScalingChart, ScalingRequest
 from benchapp.charts.rules.findings import AtLimit
 from benchapp.charts.texts.scaling_remarks import describe_applicable_limits, name_limit
 from benchapp.framework.read.days import end_of_day
@@ -68,7 +69,7 @@ def read(text="", *, as_of=None, **options) -> ScalingChart:
 
 def values(chart, place=0):
     """Return the values of a panel by line."""
-    return {line.label: [cell.value for cell in line.cells] for line in chart.facets[place].lines}
+    return {line.label: [cell.median for cell in line.cells] for line in chart.panels[place].lines}
 
 
 def test_first_picture_is_iops_over_volumes_with_a_color_for_each_pattern():
@@ -136,26 +137,26 @@ def test_what_is_let_free_is_mixed_and_said():
 
     assert values(chart) == {"random read": [2000.0, 5000.0]}
     assert chart.mixed == ("filesystem",)
-    assert len(chart.facets[0].lines[0].cells[0].series_ids) == 2
+    assert len(chart.panels[0].lines[0].cells[0].series_ids) == 2
 
 
 def test_several_series_have_the_least_p10_and_the_greatest_p90():
     make_sweep({1: 100.0}, target={"mount_options": "noatime"}, p10=90.0, p90=120.0, n=5)
     make_sweep({1: 200.0}, target={"mount_options": "rw"}, p10=150.0, p90=210.0, n=7)
 
-    spread = read().facets[0].lines[0].cells[0].spread
+    cell = read().panels[0].lines[0].cells[0]
 
-    assert (spread.median, spread.p10, spread.p90, spread.n) == (150.0, 90.0, 210.0, 12)
+    assert (cell.median, cell.p10, cell.p90, cell.n) == (150.0, 90.0, 210.0, 12)
 
 
 def test_percentiles_of_several_series_are_never_mixed():
     for options, level in (("noatime", 100.0), ("rw", 300.0)):
         make_sweep({1: level}, metric="latency_p99_ns", target={"mount_options": options})
 
-    cell = read(metric="latency_p99_ns").facets[0].lines[0].cells[0]
+    cell = read(metric="latency_p99_ns").panels[0].lines[0].cells[0]
 
-    assert (cell.state, cell.value) == ("apart", None)
-    assert (cell.spread.p10, cell.spread.p90) == (100.0, 300.0)
+    assert (cell.state, cell.median) == ("apart", None)
+    assert (cell.p10, cell.p90) == (100.0, 300.0)
 
 
 def test_layout_that_moves_with_x_is_held_only_where_a_cell_has_a_choice():
@@ -306,7 +307,7 @@ def test_failed_missing_and_unvalued_cells_are_told_apart():
 
     chart = read()
 
-    states = {line.label: [cell.state for cell in line.cells] for line in chart.facets[0].lines}
+    states = {line.label: [cell.state for cell in line.cells] for line in chart.panels[0].lines}
     assert states == {
         "random read": ["measured", "measured", "failed"],
         "random write": ["measured", "unvalued", "missing"],
@@ -325,16 +326,16 @@ def test_series_whose_x_is_unknown_are_counted_and_not_drawn():
 def test_iops_per_volume_are_divided_and_their_ideal_is_level():
     make_sweep({1: 1000.0, 4: 2000.0}, p10=400.0, p90=4000.0)
 
-    one, four = read(metric="iops_per_volume").facets[0].lines[0].cells
+    one, four = read(metric="iops_per_volume").panels[0].lines[0].cells
 
-    assert (four.value, four.spread.p10, four.spread.p90) == (500.0, 100.0, 1000.0)
+    assert (four.median, four.p10, four.p90) == (500.0, 100.0, 1000.0)
     assert (one.ideal, four.ideal, four.efficiency) == (1000.0, 1000.0, 0.5)
 
 
 def test_ideal_is_as_many_times_the_first_and_efficiency_the_share_of_it():
     make_sweep({2: 1000.0, 8: 3000.0})
 
-    two, eight = read().facets[0].lines[0].cells
+    two, eight = read().panels[0].lines[0].cells
 
     assert (two.ideal, eight.ideal, two.efficiency, eight.efficiency) == (1000.0, 4000.0, 1.0, 0.75)
 
@@ -342,7 +343,7 @@ def test_ideal_is_as_many_times_the_first_and_efficiency_the_share_of_it():
 def test_what_is_provisioned_is_a_ceiling_by_itself():
     make_ebs_series(7)
 
-    (limit,) = read("bs:4k").facets[0].limits
+    (limit,) = read("bs:4k").panels[0].limits
 
     assert (limit.values, limit.is_given) == ((2000, 4000, 8000), False)
 
@@ -353,7 +354,7 @@ def test_provisioned_iops_limit_the_curves_that_have_them():
 
     chart = read(color="volume_type", limits=("known",))
 
-    (facet,) = chart.facets
+    (facet,) = chart.panels
     gp3, io1 = facet.lines
     assert [name_limit(facet, limit).replace("\u202f", " ") for limit in facet.limits] == [
         "provisioned: 1 000 IOPS × n (io1)",
@@ -386,7 +387,7 @@ def test_provisioned_iops_do_not_limit_a_mix_of_layouts_with_and_without_them():
     chart = read(x="volumes", color="none", free=("volume_type", "provisioned_iops"))
 
     assert [len(cell.series_ids) for _, _, _, cell in chart.walk()] == [2]
-    assert chart.facets[0].limits == ()
+    assert chart.panels[0].limits == ()
 
 
 def test_given_ceilings_have_names_units_and_may_be_of_each_volume():
@@ -394,7 +395,7 @@ def test_given_ceilings_have_names_units_and_may_be_of_each_volume():
 
     chart = read(metric="bandwidth_bytes_per_s", limits=("instance:125MB/s", "volume: 60 MiB/s*n"))
 
-    assert [(each.name, each.values) for each in chart.facets[0].limits] == [
+    assert [(each.name, each.values) for each in chart.panels[0].limits] == [
         ("instance", (125e6, 125e6)),
         ("volume", (60 * 2**20, 240 * 2**20)),
     ]
@@ -409,7 +410,7 @@ def test_published_limits_are_those_of_the_types_and_the_lowest_applies():
 
     chart = read(limits=("known",))
 
-    assert [(each.name, each.values, each.is_given) for each in chart.facets[0].limits] == [
+    assert [(each.name, each.values, each.is_given) for each in chart.panels[0].limits] == [
         ("gp3 16\u202f000 IOPS × n", (16_000, 32_000, 64_000), True),
         ("instance m5.4xlarge 18\u202f750 IOPS", (18_750,) * 3, True),
         ("instance m5.4xlarge bandwidth 594 MB/s at 4 KiB", (593.75e6 / 4096,) * 3, True),
@@ -444,7 +445,7 @@ def test_bandwidth_limits_are_iops_at_one_block_size_and_the_lowest_applies():
 
     chart = read(limits=("known",))
 
-    assert [(limit.name, limit.values) for limit in chart.facets[0].limits] == [
+    assert [(limit.name, limit.values) for limit in chart.panels[0].limits] == [
         ("gp3 16\u202f000 IOPS × n", (16_000, 32_000, 64_000)),
         ("gp3 bandwidth 1.05 GB/s at 128 KiB × n", (each, 2 * each, 4 * each)),
         ("instance m5.4xlarge 18\u202f750 IOPS", (18_750,) * 3),
@@ -461,14 +462,14 @@ def test_limits_have_no_common_block_size_unless_it_is_the_x_axis():
     mixed = read(x="volumes", color="bs", limits=("known",))
     over_block_size = read(x="bs", color="none", limits=("known",))
 
-    assert [limit.name for limit in mixed.facets[0].limits] == [
+    assert [limit.name for limit in mixed.panels[0].limits] == [
         "gp3 16\u202f000 IOPS × n",
         "instance m5.4xlarge 18\u202f750 IOPS",
     ]
-    (bandwidth,) = [limit for limit in over_block_size.facets[0].limits if "instance" in limit.name][1:]
+    (bandwidth,) = [limit for limit in over_block_size.panels[0].limits if "instance" in limit.name][1:]
     assert bandwidth.name == "instance m5.4xlarge bandwidth 594 MB/s"
     assert bandwidth.values == (593.75e6 / 4096, 593.75e6 / 65_536)
-    (facet,) = over_block_size.facets
+    (facet,) = over_block_size.panels
     lowest = [facet.find_lowest_limit(facet.lines[0], place).name for place in (0, 1)]
     assert lowest == ["instance m5.4xlarge 18\u202f750 IOPS", "instance m5.4xlarge bandwidth 594 MB/s"]
 
@@ -478,7 +479,7 @@ def test_iops_limits_are_bandwidth_at_one_block_size():
 
     chart = read(metric="bandwidth_bytes_per_s", limits=("known",))
 
-    assert [(limit.name, limit.values) for limit in chart.facets[0].limits] == [
+    assert [(limit.name, limit.values) for limit in chart.panels[0].limits] == [
         ("gp3 1.05 GB/s × n", (1000 * 2**20, 2000 * 2**20)),
         ("gp3 16\u202f000 IOPS at 4 KiB × n", (16_000 * 4096, 32_000 * 4096)),
         ("instance m5.4xlarge 594 MB/s", (593.75e6,) * 2),
@@ -492,7 +493,7 @@ def test_names_of_limits_have_the_units_of_the_reader():
     names = []
     for units in ("si", "binary"):
         with show_rates_in(units):
-            names.append(read(limits=("known",)).facets[0].limits[-1].name)
+            names.append(read(limits=("known",)).panels[0].limits[-1].name)
 
     assert [name.rpartition(" bandwidth ")[2] for name in names] == [
         "594 MB/s at 4 KiB",
@@ -505,7 +506,7 @@ def test_targets_are_of_their_metric_and_may_be_of_each_volume():
 
     chart = read("bs:4k", targets=("iops:24k:Database", "p99:1ms:Latency", "iops:8000*n:Scaling"))
 
-    assert [(limit.name, limit.values) for limit in chart.facets[0].limits] == [
+    assert [(limit.name, limit.values) for limit in chart.panels[0].limits] == [
         ("Database", (24_000,) * 5),
         ("Scaling", (8000, 16_000, 32_000, 64_000, 128_000)),
     ]
@@ -538,11 +539,11 @@ def test_several_metrics_are_charts_with_equal_axes():
 
     assert [each.metric.name for each in chart.stack] == ["iops", "latency_p99_ns"]
     assert [each.x.values for each in chart.stack] == [(1, 2, 4)] * 2
-    assert [[cell.value for _, _, _, cell in each.walk()] for each in chart.stack] == [
+    assert [[cell.median for _, _, _, cell in each.walk()] for each in chart.stack] == [
         [100.0, 200.0, None],
         [1e6, None, 3e6],
     ]
-    assert [[limit.name for limit in each.facets[0].limits] for each in chart.stack] == [["limit"], ["SLO"]]
+    assert [[limit.name for limit in each.panels[0].limits] for each in chart.stack] == [["limit"], ["SLO"]]
 
 
 def test_axes_are_those_of_the_first_metric_with_values():
@@ -563,7 +564,7 @@ def test_values_of_several_metrics_are_the_current_levels():
         ids = [series.pk for series in Series.objects.order_by("target__volume_count")]
         levels = read_current_levels(ids, CATALOG[metric])
         (chart,) = [each for each in stack if each.metric.name == metric]
-        shown = [cell.value for _, _, _, cell in chart.walk()]
+        shown = [cell.median for _, _, _, cell in chart.walk()]
         assert shown == [levels[each].median if each in levels else None for each in ids]
 
 
@@ -585,7 +586,7 @@ def test_facets_are_panels_with_the_same_lines():
 
     chart = read("bs:4k rw:randread", facet="file_size")
 
-    assert [facet.label for facet in chart.facets] == ["5 GiB", "15 GiB"]
+    assert [facet.label for facet in chart.panels] == ["5 GiB", "15 GiB"]
     assert values(chart, 1) == {"random read": [375, 1644, 10912, 26643, 26002]}
 
 
@@ -596,7 +597,7 @@ def test_layouts_side_by_side_are_those_of_the_published_series():
 
     assert chart.x.labels == ("20 GiB · standard", "200 GiB · provisioned-iops", "200 GiB · standard")
     assert values(chart) == {"random read": [1620, 8191, 1344], "random write": [513, 8094, 577]}
-    assert [limit.values for limit in chart.facets[0].limits] == [(None, 8000, None)]
+    assert [limit.values for limit in chart.panels[0].limits] == [(None, 8000, None)]
     assert (chart.fixed, chart.mixed) == ((), ())
 
 
@@ -695,7 +696,7 @@ def test_latency_over_throughput_has_its_knee():
     chart = read(over="iops")
 
     assert (chart.x.dimension.name, chart.metric.name) == ("iodepth", "latency_mean_ns")
-    assert [cell.over for cell in chart.facets[0].lines[0].cells] == [10e3, 60e3, 80e3, 81e3, 82e3]
+    assert [cell.over for cell in chart.panels[0].lines[0].cells] == [10e3, 60e3, 80e3, 81e3, 82e3]
     assert [bend.place for bend in find_bends(chart)] == [2]
     assert find_findings(chart) == ()
 
@@ -708,18 +709,18 @@ def test_past_is_of_the_measurements_before_it_without_failed_and_excluded_ones(
         make_measurement(run, series, iops=9e9, **fields)
     calculate_levels()
 
-    past = read(as_of=date(2026, 11, 22)).facets[0].lines[0].cells[0]
+    past = read(as_of=date(2026, 11, 22)).panels[0].lines[0].cells[0]
 
-    assert (past.value, past.spread.n) == (150.0, 2)
+    assert (past.median, past.n) == (150.0, 2)
 
 
 def test_ghost_stands_beside_as_many_days_before():
     make_series([100.0, 200.0], target=make_target(volume_count=1), step=timedelta(days=10))
     calculate_levels()
 
-    cell = read(as_of=date(2026, 12, 1), compare_days=5).facets[0].lines[0].cells[0]
+    cell = read(as_of=date(2026, 12, 1), compare_days=5).panels[0].lines[0].cells[0]
 
-    assert (cell.value, cell.earlier.median, cell.earlier.n) == (150.0, 100.0, 1)
+    assert (cell.median, cell.earlier_median) == (150.0, 100.0)
 
 
 def test_past_is_of_the_level_that_had_begun_by_then():
@@ -729,12 +730,12 @@ def test_past_is_of_the_level_that_had_begun_by_then():
     judge_due()
 
     now, then = (
-        read(as_of=(start_at + timedelta(days=day)).date()).facets[0].lines[0].cells[0] for day in (34, 20)
+        read(as_of=(start_at + timedelta(days=day)).date()).panels[0].lines[0].cells[0] for day in (34, 20)
     )
 
-    assert (now.spread.n, then.spread.n) == (10, 21)
-    assert now.value == pytest.approx(780.0, rel=0.01)
-    assert then.value == pytest.approx(1000.0, rel=0.01)
+    assert (now.n, then.n) == (10, 21)
+    assert now.median == pytest.approx(780.0, rel=0.01)
+    assert then.median == pytest.approx(1000.0, rel=0.01)
 
 
 def test_past_is_without_runs_during_maintenance():
@@ -746,9 +747,9 @@ def test_past_is_without_runs_during_maintenance():
     )
     calculate_levels([series.pk])
 
-    past = read(as_of=date(2026, 11, 23)).facets[0].lines[0].cells[0]
+    past = read(as_of=date(2026, 11, 23)).panels[0].lines[0].cells[0]
 
-    assert (past.value, past.spread.n) == (100.0, 2)
+    assert (past.median, past.n) == (100.0, 2)
 
 
 def test_runs_of_a_value_are_those_of_its_level():
@@ -764,10 +765,10 @@ def test_runs_of_a_value_are_those_of_its_level():
         make_measurement(repeated, series, iops=iops, ordinal=ordinal)
     judge_due()
 
-    (cell,) = read(has_runs=True).facets[0].lines[0].cells
+    (cell,) = read(has_runs=True).panels[0].lines[0].cells
 
-    assert len(cell.runs) == cell.spread.n == 11
-    assert median(run.value for run in cell.runs) == cell.value
+    assert len(cell.runs) == cell.n == 11
+    assert median(run.value for run in cell.runs) == cell.median
     assert [run.started_at for run in cell.runs] == sorted(run.started_at for run in cell.runs)
     assert (cell.runs[-1].run, cell.runs[-1].value) == (repeated.pk, 780.0)
     assert {(run.host, run.series) for run in cell.runs} == {("db-01", series.pk)}
@@ -777,7 +778,7 @@ def test_runs_at_an_earlier_time_are_those_before_it():
     make_series([100.0, 200.0, 300.0], target=make_target(volume_count=1), step=timedelta(days=1))
     calculate_levels()
 
-    (cell,) = read(as_of=date(2026, 11, 22), has_runs=True).facets[0].lines[0].cells
+    (cell,) = read(as_of=date(2026, 11, 22), has_runs=True).panels[0].lines[0].cells
 
     assert [run.value for run in cell.runs] == [100.0, 200.0]
 
@@ -789,8 +790,8 @@ def test_runs_beyond_the_maximum_are_shared_by_the_series_of_a_value(monkeypatch
 
     chart = read(x="volume_count", free=("host",), has_runs=True)
 
-    (cell,) = chart.facets[0].lines[0].cells
-    assert (chart.cell_runs_maximum, cell.spread.n) == (4, 6)
+    (cell,) = chart.panels[0].lines[0].cells
+    assert (chart.cell_runs_maximum, cell.n) == (4, 6)
     assert sorted((run.host, run.value) for run in cell.runs) == [
         ("db-02", 2.0),
         ("db-02", 3.0),
@@ -805,7 +806,7 @@ def test_of_more_series_than_runs_the_most_recent_have_one(monkeypatch):
         layout = make_target(volume_count=1)
         add_series([1.0, 2.0], host=make_host(f"db-1{hour}"), target=layout, start_at=NOON + hour * DAY)
 
-    (cell,) = read(x="volume_count", free=("host",), has_runs=True).facets[0].lines[0].cells
+    (cell,) = read(x="volume_count", free=("host",), has_runs=True).panels[0].lines[0].cells
 
     assert [(run.host, run.value) for run in cell.runs] == [("db-11", 2.0), ("db-12", 2.0)]
 
@@ -813,7 +814,7 @@ def test_of_more_series_than_runs_the_most_recent_have_one(monkeypatch):
 def test_runs_of_a_value_per_volume_are_per_volume():
     add_series([400.0, 800.0], target=make_target(volume_count=4))
 
-    (cell,) = read(metric="iops_per_volume", x="volume_count", has_runs=True).facets[0].lines[0].cells
+    (cell,) = read(metric="iops_per_volume", x="volume_count", has_runs=True).panels[0].lines[0].cells
 
     assert [run.value for run in cell.runs] == [100.0, 200.0]
 
@@ -825,7 +826,7 @@ def test_runs_of_a_latency_have_their_own_throughput():
         make_measurement(run, series, latency_mean_ns=latency, iops=iops)
     calculate_levels([series.pk])
 
-    (cell,) = read(over="iops", has_runs=True).facets[0].lines[0].cells
+    (cell,) = read(over="iops", has_runs=True).panels[0].lines[0].cells
 
     assert [(run.value, run.over) for run in cell.runs] == [(1e6, 1000.0), (2e6, 500.0)]
 

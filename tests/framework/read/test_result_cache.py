@@ -111,7 +111,7 @@ def test_number_of_an_arrived_result_is_seen_when_the_result_expires(clock: Simp
 
     def read_median() -> float | None:
         ((*_, cell),) = read_matrix(Filter()).walk()
-        return cell.level and cell.level.median
+        return cell.median
 
     medians = [read_median()]
     Level.objects.filter(series=series, metric="iops").update(median=2000.0)
@@ -180,7 +180,7 @@ def test_texts_have_the_units_of_their_reader() -> None:
     names = []
     for units in ("si", "binary", "si"):
         with show_rates_in(units):
-            limit = read_scaling(_LIMITED).facets[0].limits[0]
+            limit = read_scaling(_LIMITED).panels[0].limits[0]
             names.append(limit.name.replace("\u202f", " "))
 
     assert names == ["gp3 1.05 GB/s × n", "gp3 1000 MiB/s × n", "gp3 1.05 GB/s × n"]

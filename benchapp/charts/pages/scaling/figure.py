@@ -17,9 +17,10 @@ from benchapp.charts.pages.scaling.models import (
 )
 from benchapp.charts.pages.scaling.request import link_api, link_chart, link_image, read_request
 from benchapp.charts.pages.scaling.table import ScalingTable, link_cell, make_scaling_table, show_cell_mark
+from benchapp.charts.read.chart import ChartCell, ChartLine
 from benchapp.charts.read.scaling import read_scaling
 from benchapp.charts.read.scaling_findings import CurveModel, find_bends, find_findings, find_models
-from benchapp.charts.read.scaling_shapes import ScalingChart, ScalingFacet, ScalingLine, ScalingPoint
+from benchapp.charts.read.scaling_shapes import ScalingChart, ScalingFacet, list_display
 from benchapp.charts.texts.fixed import describe_fixed, describe_settings
 from benchapp.charts.texts.scaling import Sentence, describe_findings, describe_reach, describe_scaling
 from benchapp.charts.texts.scaling_remarks import describe_marks, list_remarks, name_limit
@@ -30,6 +31,19 @@ from benchapp.series.read.titles import describe_value
 
 # Sentences beside the chart; the rest is behind a disclosure.
 SENTENCES_SHOWN: Final = 8
+# What the script draws of a cell, by the names of its fields.
+_DRAWN: Final = (
+    "state",
+    "median",
+    "p10",
+    "p90",
+    "n",
+    "over",
+    "ideal",
+    "efficiency",
+    "earlier_median",
+    "badges",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +159,9 @@ def make_scaling_figure(
             ScalingPanel(
                 f"{key}-panel-{place}",
                 facet.label,
-                tuple(_describe_panel(each, each.facets[place]) for each in chart.stack),
+                tuple(_describe_panel(each, each.panels[place]) for each in chart.stack),
             )
-            for place, facet in enumerate(chart.facets)
+            for place, facet in enumerate(chart.panels)
         ),
         table=make_scaling_table(chart, key=key, has_links=has_links),
         more_tables=tuple(
@@ -202,9 +216,9 @@ def _list_remarks(chart: ScalingChart) -> Iterator[str]:
 
 def _describe_lines(chart: ScalingChart, *, has_models: bool) -> Iterator[str]:
     """Describe the reference lines."""
-    if chart.request.is_ideal and any(cell.ideal is not None for _, _, _, cell in chart.walk()):
+    if chart.request.is_ideal and any(cell.ideal is not None for cell in chart.cells):
         yield "Dashed lines in color: linear scaling from the first value."
-    limits = [limit for each in chart.stack for facet in each.facets for limit in facet.limits]
+    limits = [limit for each in chart.stack for facet in each.panels for limit in facet.limits]
     if has_models:
         yield "Dotted lines: scaling models, with the band of 80 %; hollow points: predictions."
     if chart.cell_runs_maximum is not None:
@@ -218,13 +232,23 @@ def _describe_lines(chart: ScalingChart, *, has_models: bool) -> Iterator[str]:
 def _make_document(
     chart: ScalingChart, models: Sequence[Sequence[CurveModel]], *, has_links: bool
 ) -> dict[str, Any]:
-    """Return the JSON of the chart; values in base units, times in milliseconds since 1970."""
+    """Return the JSON of the chart, with its display; values in base units, times in milliseconds since 1970."""
     x = chart.x
     return {
-        **_make_layer(chart, models[0], has_links=has_links),
-        "more": [
-            _make_layer(each, own, has_links=has_links)
-            for each, own in zip(chart.more, models[1:], strict=True)
+        "layers": [
+            {
+                "metric": {
+                    "label": each.metric.label,
+                    "unit": each.metric.unit,
+                    "better": each.metric.better,
+                },
+                "facets": [
+                    _make_facet(each, facet, has_links=has_links)
+                    | {"models": make_model_curves(found, place)}
+                    for place, facet in enumerate(each.panels)
+                ],
+            }
+            for each, found in zip(chart.stack, models, strict=True)
         ],
         "over": {"label": chart.over.label, "unit": chart.over.unit} if chart.over else None,
         "x": {
@@ -234,25 +258,11 @@ def _make_document(
             "settings": x.settings,
             "positions": chart.positions,
         },
-        "draw": chart.draw_mode,
-        "scale": chart.request.scale or "linear",
-        "ideal": chart.request.is_ideal,
+        "display": list_display(chart.request) | {"draw": chart.draw_mode},
         "runUrl": reverse("run", args=[0]) if has_links and chart.request.has_runs else "",
         "colors": [
             {"label": line.label, "rw": line.rw, "direction": line.direction}
-            for line in chart.facets[0].lines
-        ],
-    }
-
-
-def _make_layer(chart: ScalingChart, models: Sequence[CurveModel], *, has_links: bool) -> dict[str, Any]:
-    """Return what differs between the metrics of a chart."""
-    metric = chart.metric
-    return {
-        "metric": {"label": metric.label, "unit": metric.unit, "better": metric.better},
-        "facets": [
-            _make_facet(chart, facet, has_links=has_links) | {"models": make_model_curves(models, place)}
-            for place, facet in enumerate(chart.facets)
+            for line in chart.panels[0].lines
         ],
     }
 
@@ -276,31 +286,22 @@ def _make_facet(chart: ScalingChart, facet: ScalingFacet, *, has_links: bool) ->
         "knees": [
             {"line": bend.line, "place": bend.place, "label": f"knee: {chart.x.labels[bend.place]}"}
             for bend in find_bends(chart)
-            if bend.place is not None and chart.facets[bend.facet] is facet
+            if bend.place is not None and chart.panels[bend.facet] is facet
         ],
     }
 
 
 def _make_cell(
-    chart: ScalingChart, facet: ScalingFacet, line: ScalingLine, place: int, *, has_links: bool
+    chart: ScalingChart, facet: ScalingFacet, line: ChartLine, place: int, *, has_links: bool
 ) -> dict[str, Any] | None:
-    cell: ScalingPoint = line.cells[place]
+    cell = line.cells[place]
     if cell.state in ("missing", "unvalued"):
         return None
-    spread, earlier, mark = cell.spread, cell.earlier, show_cell_mark(cell, chart.metric)
+    mark = show_cell_mark(cell, chart.metric)
     return {
-        "state": cell.state,
-        "value": cell.value,
-        "low": spread.p10 if spread else None,
-        "high": spread.p90 if spread else None,
-        "n": spread.n if spread else 0,
-        "lastAt": int(spread.last_at.timestamp() * 1000) if spread else None,
-        "over": cell.over,
-        "ideal": cell.ideal,
-        "efficiency": cell.efficiency,
-        "earlier": {"value": earlier.median, "low": earlier.p10, "high": earlier.p90} if earlier else None,
+        **{name: getattr(cell, name) for name in _DRAWN},
+        "lastAt": int(cell.last_at.timestamp() * 1000) if cell.last_at else None,
         "series": len(cell.series_ids),
-        "badges": cell.badges,
         "settings": describe_settings(cell.settings, chart.varying),
         "mark": {"text": mark.text, "kind": mark.kind} if mark else None,
         "url": link_cell(chart, facet, line, place=place) if has_links else None,
@@ -308,7 +309,7 @@ def _make_cell(
     }
 
 
-def _make_runs(cell: ScalingPoint, *, has_links: bool) -> dict[str, Any]:
+def _make_runs(cell: ChartCell, *, has_links: bool) -> dict[str, Any]:
     """Return the runs of a cell by column; hosts: indexes into names. Runs without links have no hosts."""
     named = cell.runs if has_links else ()
     names = sorted({run.host for run in named})

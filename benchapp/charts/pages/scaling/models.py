@@ -60,7 +60,7 @@ def describe_models(chart: ScalingChart, models: Sequence[CurveModel]) -> Iterat
         if found.model is None:
             yield Sentence(f"{curve}: no scaling model; {found.reason}.")
             continue
-        replaced = list_replaced_in(chart.facets[found.facet].lines[found.line])
+        replaced = list_replaced_in(chart.panels[found.facet].lines[found.line])
         aside = f", without {writer.name_regressions(replaced)}" if replaced else ""
         yield Sentence(f"{curve}: {_describe_reach(chart, found, found.model)}{aside}.")
         if len(models) > 1:

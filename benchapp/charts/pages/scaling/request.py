@@ -11,7 +11,8 @@ from django.utils.dateparse import parse_date
 from benchapp.catalog.dimensions import find_dimension
 from benchapp.catalog.grammar import BadFilter, Filter, parse_filter, write_filter
 from benchapp.charts.read.axes import parse_groups
-from benchapp.charts.read.scaling_shapes import NONE, OPTIONS, BadChart, ScalingChart, ScalingRequest
+from benchapp.charts.read.chart import BadChart
+from benchapp.charts.read.scaling_shapes import NONE, OPTIONS, ScalingChart, ScalingRequest
 from benchapp.framework.pages.command_lines import link_chart_image
 from benchapp.framework.pages.time_range import AskedRange, read_time_range
 from benchapp.framework.read.days import end_of_day

@@ -8,14 +8,9 @@ from django.urls import reverse
 
 from benchapp.catalog.grammar import write_filter
 from benchapp.catalog.metrics import format_value
+from benchapp.charts.read.chart import ChartCell, ChartLine
 from benchapp.charts.read.scaling_findings import is_target_reached
-from benchapp.charts.read.scaling_shapes import (
-    ScalingChart,
-    ScalingFacet,
-    ScalingLine,
-    ScalingMetric,
-    ScalingPoint,
-)
+from benchapp.charts.read.scaling_shapes import ScalingChart, ScalingFacet, ScalingMetric
 from benchapp.charts.texts.fixed import place_settings
 from benchapp.charts.texts.scaling_remarks import name_limit
 from benchapp.framework.pages.number_columns import Scale, choose_scale, format_scaled
@@ -86,10 +81,10 @@ class ScalingTable:
 
 def make_scaling_table(chart: ScalingChart, *, key: str, has_links: bool) -> ScalingTable:
     """Make the data table of a chart; key: the prefix of its anchors, unique on the page; has_links: of its cells."""
-    scale = choose_scale([cell.value for _, _, _, cell in chart.walk()], chart.metric.unit)
+    scale = choose_scale([cell.median for cell in chart.cells], chart.metric.unit)
     shown = [
         (row, column, facet, line)
-        for row, facet in enumerate(chart.facets)
+        for row, facet in enumerate(chart.panels)
         for column, line in enumerate(facet.lines)
         if any(cell.state != "missing" for cell in line.cells)
     ]
@@ -128,17 +123,17 @@ def make_scaling_table(chart: ScalingChart, *, key: str, has_links: bool) -> Sca
 def _list_limits(chart: ScalingChart, scale: Scale) -> Iterator[LimitRow]:
     """Yield the targets and given limits, once if they have the same values in all panels."""
     same: dict[tuple[str, tuple[float | None, ...]], list[str]] = {}
-    for facet in chart.facets:
+    for facet in chart.panels:
         for limit in (limit for limit in facet.limits if limit.is_given):
             kind = "Target" if limit.target else "Limit"
             same.setdefault((f"{kind}: {name_limit(facet, limit)}", limit.values), []).append(facet.label)
     for (label, values), facets in same.items():
         shown = tuple("" if value is None else format_scaled(value, scale) for value in values)
-        is_common = len(facets) == len(chart.facets)
+        is_common = len(facets) == len(chart.panels)
         yield LimitRow("" if is_common else ", ".join(facets), label, shown)
 
 
-def link_cell(chart: ScalingChart, facet: ScalingFacet, line: ScalingLine, *, place: int) -> str:
+def link_cell(chart: ScalingChart, facet: ScalingFacet, line: ChartLine, *, place: int) -> str:
     """Return the link of a cell: its series, or the list of them; "" if there is none."""
     cell = line.cells[place]
     if len(cell.series_ids) == 1:
@@ -156,7 +151,7 @@ def link_cell(chart: ScalingChart, facet: ScalingFacet, line: ScalingLine, *, pl
 def _make_cell(
     chart: ScalingChart,
     facet: ScalingFacet,
-    line: ScalingLine,
+    line: ChartLine,
     *,
     place: int,
     scale: Scale,
@@ -167,8 +162,8 @@ def _make_cell(
     cell = line.cells[place]
     return ScalingCell(
         key=key,
-        text=format_scaled(cell.value, scale) if cell.value is not None else _format_range(cell, scale),
-        raw=cell.value,
+        text=format_scaled(cell.median, scale) if cell.median is not None else _format_range(cell, scale),
+        raw=cell.median,
         title=_format_title(cell, chart, scale),
         reason=_REASONS.get(cell.state, ""),
         url=url,
@@ -182,7 +177,7 @@ def _make_cell(
     )
 
 
-def show_cell_mark(cell: ScalingPoint, metric: ScalingMetric) -> ShownMark | None:
+def show_cell_mark(cell: ChartCell, metric: ScalingMetric) -> ShownMark | None:
     """Return the mark of a cell; of several series with how many have an open regression."""
     mark, count = show_mark(cell.mark, metric=metric.base), len(cell.series_ids)
     if mark is None or count == 1 or not cell.regressed_count:
@@ -190,47 +185,44 @@ def show_cell_mark(cell: ScalingPoint, metric: ScalingMetric) -> ShownMark | Non
     return replace(mark, text=f"{mark.text}, {cell.regressed_count} of {count} series")
 
 
-def _format_range(cell: ScalingPoint, scale: Scale) -> str:
-    if cell.spread is None:
-        return ""
-    return f"{format_scaled(cell.spread.p10, scale)}–{format_scaled(cell.spread.p90, scale)}"
+def _format_range(cell: ChartCell, scale: Scale) -> str:
+    return f"{format_scaled(cell.p10, scale)}–{format_scaled(cell.p90, scale)}" if cell.n else ""
 
 
-def _format_title(cell: ScalingPoint, chart: ScalingChart, scale: Scale) -> str:
-    if cell.spread is None:
+def _format_title(cell: ChartCell, chart: ScalingChart, scale: Scale) -> str:
+    if cell.last_at is None:
         return ""
-    spread, unit = cell.spread, chart.metric.unit
+    unit = chart.metric.unit
     # All digits, as measured or published.
-    parts = [] if cell.value is None else [f"{cell.value / scale.divisor:.10g} {scale.name}".strip()]
-    parts.append(f"n {spread.n}")
-    if spread.n > 1:
-        parts.append(f"p10–p90 {format_value(spread.p10, unit)} to {format_value(spread.p90, unit)}")
+    parts = [] if cell.median is None else [f"{cell.median / scale.divisor:.10g} {scale.name}".strip()]
+    parts.append(f"n {cell.n}")
+    if cell.n > 1:
+        parts.append(f"p10–p90 {format_value(cell.p10, unit)} to {format_value(cell.p90, unit)}")
     if len(cell.series_ids) > 1:
         parts.append(f"{len(cell.series_ids)} series")
     if cell.efficiency is not None:
         parts.append(f"{cell.efficiency * 100:.1f} % of ideal")
-    parts.append(f"last {format_moment(spread.last_at)}")
+    parts.append(f"last {format_moment(cell.last_at)}")
     return " · ".join(parts)
 
 
-def _list_missed(facet: ScalingFacet, cell: ScalingPoint, place: int) -> Iterator[str]:
+def _list_missed(facet: ScalingFacet, cell: ChartCell, place: int) -> Iterator[str]:
     for limit in facet.limits:
         if is_target_reached(limit, cell, place) is False:
             yield f"misses {limit.name}"
 
 
-def _list_below(cell: ScalingPoint, scale: Scale) -> list[str]:
-    if cell.spread is None:
+def _list_below(cell: ChartCell, scale: Scale) -> list[str]:
+    if not cell.n:
         return []
-    spread = cell.spread
     below = []
-    if spread.n > 1 and cell.value is not None:
-        below.append(f"{format_scaled(spread.p10, scale)}–{format_scaled(spread.p90, scale)}, n {spread.n}")
+    if cell.n > 1 and cell.median is not None:
+        below.append(f"{format_scaled(cell.p10, scale)}–{format_scaled(cell.p90, scale)}, n {cell.n}")
     # The first is 100 % by definition.
-    if cell.efficiency is not None and cell.ideal != cell.value:
+    if cell.efficiency is not None and cell.ideal != cell.median:
         below.append(f"{cell.efficiency * 100:.0f} %")
-    if cell.earlier is not None and cell.earlier.median is not None:
-        below.append(f"earlier {format_scaled(cell.earlier.median, scale)}")
+    if cell.earlier_median is not None:
+        below.append(f"earlier {format_scaled(cell.earlier_median, scale)}")
     if len(cell.series_ids) > 1:
         below.append(f"{len(cell.series_ids)} series")
     if cell.failed_count:

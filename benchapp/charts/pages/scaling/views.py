@@ -20,6 +20,7 @@ from benchapp.charts.pages.scaling.request import (
     read_request,
 )
 from benchapp.charts.read.axes import GROUP, GROUPS_MAXIMUM, PARTS_MAXIMUM, add_axis_value, split_axis
+from benchapp.charts.read.chart import BadChart
 from benchapp.charts.read.chart_options import Option
 from benchapp.charts.read.scaling import read_scaling
 from benchapp.charts.read.scaling_defaults import FixedDimension
@@ -29,7 +30,6 @@ from benchapp.charts.read.scaling_shapes import (
     OPTIONS,
     SCALING_METRICS,
     THROUGHPUTS,
-    BadChart,
     ScalingChart,
     ScalingMetric,
     ScalingRequest,

@@ -74,7 +74,7 @@ export function drawWhiskers(marks, styles, { colors, isBars }) {
           continue;
         }
         const { x } = placeOf(chart, element);
-        const [top, bottom] = [scales.y.getPixelForValue(cell.high), scales.y.getPixelForValue(cell.low)];
+        const [top, bottom] = [scales.y.getPixelForValue(cell.p90), scales.y.getPixelForValue(cell.p10)];
         ctx.strokeStyle = isBars ? colors.ink : styles[element.datasetIndex].paint;
         ctx.beginPath();
         ctx.moveTo(x, top);
@@ -102,7 +102,7 @@ export function drawRanges(marks, styles, colors) {
           continue;
         }
         const { x } = placeOf(chart, element);
-        const [top, bottom] = [scales.y.getPixelForValue(cell.high), scales.y.getPixelForValue(cell.low)];
+        const [top, bottom] = [scales.y.getPixelForValue(cell.p90), scales.y.getPixelForValue(cell.p10)];
         ctx.fillStyle = colors.paper;
         ctx.strokeStyle = styles[element.datasetIndex].paint;
         ctx.lineWidth = 1.5;
@@ -124,7 +124,7 @@ export function drawEarlier(marks, styles, { isBars, isLog }) {
       ctx.lineWidth = 1.5;
       ctx.setLineDash([3, 2]);
       for (const { cell, element } of marks) {
-        const value = cell.earlier?.value ?? null;
+        const value = cell.earlier_median;
         if (value === null || (isLog && value <= 0)) {
           continue;
         }
@@ -204,12 +204,12 @@ export function drawChanges(marks, colors) {
       ctx.textAlign = "center";
       ctx.textBaseline = "bottom";
       for (const { cell, element } of marks) {
-        if (cell.mark === null || cell.mark.kind === "settled" || cell.high === null) {
+        if (cell.mark === null || cell.mark.kind === "settled" || cell.p90 === null) {
           continue;
         }
         const { x } = placeOf(chart, element);
         ctx.fillStyle = cell.mark.kind === "worse" ? colors.regression : colors.improvement;
-        ctx.fillText(cell.mark.text[0], x, Math.max(scales.y.getPixelForValue(cell.high) - 2, chartArea.top + 12));
+        ctx.fillText(cell.mark.text[0], x, Math.max(scales.y.getPixelForValue(cell.p90) - 2, chartArea.top + 12));
       }
       ctx.restore();
     },

@@ -26,7 +26,7 @@ const ROOM_FOR_IDEAL = 1.25;
 const STACKED_AXIS_WIDTH = 72;
 
 /**
- * Prepare what the panels share. data: as the page carries it (web/charts/scaling/figure.py).
+ * Prepare what the panels of a metric share.
  * Returns the data with styles, one scale and domain for all panels, and the marks that can be walked, by line.
  */
 export function prepareScaling(data) {
@@ -59,7 +59,7 @@ export function prepareScaling(data) {
 
 function listValues(cells) {
   return cells
-    .flatMap((cell) => [cell.value, cell.low, cell.high, cell.earlier?.value, ...(cell.runs?.values ?? [])])
+    .flatMap((cell) => [cell.median, cell.p10, cell.p90, cell.earlier_median, ...(cell.runs?.values ?? [])])
     .filter((value) => value !== null && value !== undefined);
 }
 
@@ -82,10 +82,9 @@ function listMarks(facet) {
   );
 }
 
-/** Prepare the charts of all metrics. data: of the first, with those of the others in `more`. */
-export function prepareStack({ more = [], ...data }) {
-  const isStacked = more.length > 0;
-  return [data, ...more].map((layer) => prepareScaling({ ...data, ...layer, isStacked }));
+/** Prepare the charts of all metrics. data: as the page carries it (benchapp/charts/pages/scaling/figure.py). */
+export function prepareStack({ layers, display, ...data }) {
+  return layers.map((layer) => prepareScaling({ ...data, ...display, ...layer, isStacked: layers.length > 1 }));
 }
 
 /** Describe what marks and whiskers are and how many runs each value has, for the footer of an exported image. */
@@ -139,21 +138,21 @@ export function describeLines({ unit, over, metric }, { cell }) {
   }
   const lines = [];
   if (cell.state === "apart") {
-    lines.push(`${cell.series} series, range of the percentile: ${formatValue(cell.low, unit)} to ${formatValue(cell.high, unit)}`);
+    lines.push(`${cell.series} series, range of the percentile: ${formatValue(cell.p10, unit)} to ${formatValue(cell.p90, unit)}`);
   } else {
-    lines.push(withUnit(cell.value, unit));
+    lines.push(withUnit(cell.median, unit));
   }
   if (over !== null && cell.over !== null) {
     lines.push(`at ${withUnit(cell.over, over.unit)}`);
   }
   if (cell.state === "measured") {
-    lines.push(cell.n === 1 ? "one run, no spread" : `p10–p90 ${formatValue(cell.low, unit)} to ${formatValue(cell.high, unit)}, n ${cell.n}`);
+    lines.push(cell.n === 1 ? "one run, no spread" : `p10–p90 ${formatValue(cell.p10, unit)} to ${formatValue(cell.p90, unit)}, n ${cell.n}`);
   }
   if (cell.efficiency !== null) {
     lines.push(`${Math.round(cell.efficiency * 100)} % of ideal`);
   }
-  if (cell.earlier !== null && cell.earlier.value !== null) {
-    lines.push(`earlier: ${formatValue(cell.earlier.value, unit)}`);
+  if (cell.earlier_median !== null) {
+    lines.push(`earlier: ${formatValue(cell.earlier_median, unit)}`);
   }
   if (cell.series > 1 && cell.state === "measured") {
     lines.push(`median of ${cell.series} series`);
@@ -276,7 +275,7 @@ function markValue(panel, mark) {
 
 function listEnds(chart, prepared, panel) {
   return panel.lines.flatMap((line, index) => {
-    const last = line.findLastIndex((cell) => cell !== null && cell.value !== null);
+    const last = line.findLastIndex((cell) => cell !== null && cell.median !== null);
     const element = chart.getDatasetMeta(index).data[last];
     return element === undefined ? [] : [{ text: prepared.colors[index].label, x: element.x + (panel.runs.length > 0 ? POINT_WIDTH_PX / 2 : 0), y: element.y }];
   });
@@ -285,7 +284,7 @@ function listEnds(chart, prepared, panel) {
 function makeDataset({ prepared, colors }, line, index) {
   const style = prepared.styles[index];
   const color = colors.series[style.color];
-  const valueOf = (cell) => (cell === null || cell.value === null || (prepared.isLog && cell.value <= 0) ? null : cell.value);
+  const valueOf = (cell) => (cell === null || cell.median === null || (prepared.isLog && cell.median <= 0) ? null : cell.median);
   if (prepared.isBars) {
     return {
       data: line.map(valueOf),
