@@ -1,7 +1,7 @@
 """What resources have in common whose columns are declared once, and what entries of lists that are never edited."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any, ClassVar, Final
 
 from django.contrib.postgres.fields import ArrayField
@@ -15,6 +15,7 @@ _KINDS: Final[Mapping[type[Any], type]] = {
     models.BooleanField: bool,
     models.CharField: str,
     models.DateTimeField: datetime,
+    models.DateField: date,
     models.FloatField: float,
     models.ForeignKey: int,
     models.IntegerField: int,

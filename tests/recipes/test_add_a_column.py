@@ -40,6 +40,11 @@ TEXTS = {
     ),
     "templates/notices/subscription.html": ((FACT.replace("row", "subscription"), "<div><dt>Owner</dt>"),),
     "templates/incidents/maintenance/planned_event.html": ((FACT, "<div><dt>State</dt>"),),
+    "benchapp/models/layouts/price.py": (('"ticket", ', '"currency"'), (FIELD, "    created_by = models")),
+    "templates/layouts/prices.html": (
+        (HEAD, '<th scope="col">Currency</th>'),
+        (CELL.replace("row", "price"), "<td>{{ price.currency }}</td>"),
+    ),
     "benchapp/models/study.py": (('"ticket", ', '"panels")'), (FIELD, "    owner = models")),
     "templates/reports/_study_fields.html": ((INPUT, '    <label for="study-text">'),),
     "templates/reports/studies.html": (
@@ -84,6 +89,28 @@ def show(path, page, body, form, kind, query):
         "audit": sorted(row.after["ticket"] for row in audited if "ticket" in row.after),
     }
 
+def show_prices():
+    price = {"currency": "USD", "valid_from": "2026-01-01", "per_gib_month": 0.08}
+    client.post("/prices/add", {**price, "volume_type": "gp2", "ticket": "PRC-1"})
+    for ticket in ("PRC-2", "x" * 61):
+        prices = {"prices": [{**price, "volume_type": "gp3", "ticket": ticket}]}
+        answer = client.put("/api/v1/prices", prices, content_type="application/json")
+    csv = client.get("/api/v1/prices?format=csv").content.decode()
+    client.put("/api/v1/prices", csv.replace("PRC-2", "PRC-3"), content_type="text/csv")
+    exported = export_configuration()
+    apply_configuration(exported.replace("PRC-3", "PRC-4"), prune=True, dry_run=False, author=None)
+    page = client.get("/prices/").content.decode()
+    audited = AuditRecord.objects.filter(kind="price", after__has_key="ticket")
+    return {
+        "form": 'name="ticket"' in client.get("/prices/add").content.decode(),
+        "list page": ["<td>PRC-1</td>" in page, "<td>PRC-4</td>" in page],
+        "API": [row["ticket"] for row in client.get("/api/v1/prices").json()["prices"]],
+        "refused": answer.json()["pointer"],
+        "CSV": "PRC-2" in csv,
+        "configuration": exported.count("ticket: PRC-"),
+        "audit": sorted(row.after["ticket"] for row in audited),
+    }
+
 setup_test_environment()
 queue = "benchapp.framework.queue"
 with patch(f"{queue}.wake_up"), patch(f"{queue}.wake_notify"), transaction.atomic():
@@ -92,8 +119,9 @@ with patch(f"{queue}.wake_up"), patch(f"{queue}.wake_notify"), transaction.atomi
     client = Client()
     client.force_login(User.objects.create(username="anna", role=Role.EDITOR))
     shown = [show(*arguments) for arguments in json.loads(sys.argv[1])]
+    prices = show_prices()
     transaction.set_rollback(True)
-print(json.dumps(shown))
+print(json.dumps([shown, prices]))
 """
 
 
@@ -124,9 +152,9 @@ def test_column_is_a_field_with_a_name_and_its_places_in_templates(db: None, tmp
             tree.insert(name, text, before=before)
     migration = tree.make_migration("tickets")
     database = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{connection.settings_dict['NAME']}")
-    shown = json.loads(tree.run_script(SCRIPT, json.dumps(lists), DATABASE_URL=database.geturl()))
+    shown, prices = json.loads(tree.run_script(SCRIPT, json.dumps(lists), DATABASE_URL=database.geturl()))
 
-    assert migration.count("migrations.AddField(") == len(lists)
+    assert migration.count("migrations.AddField(") == len(lists) + 1
     assert shown == [
         {
             "form": True,
@@ -139,5 +167,14 @@ def test_column_is_a_field_with_a_name_and_its_places_in_templates(db: None, tmp
             "audit": ["OPS-1", "OPS-2", "OPS-3"],
         }
     ] * len(lists)
-    # With the migration four for each list, and five for studies.
-    assert len(tree.changed) == 3 + 3 + 3 + 4
+    assert prices == {
+        "form": True,
+        "list page": [True, True],
+        "API": ["PRC-1", "PRC-4"],
+        "refused": "/prices/0/ticket",
+        "CSV": True,
+        "configuration": 2,
+        "audit": ["PRC-1", "PRC-2", "PRC-3", "PRC-4"],
+    }
+    # With the migration four for each list, five for studies and three for prices.
+    assert len(tree.changed) == 3 + 3 + 3 + 4 + 2

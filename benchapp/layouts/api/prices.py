@@ -14,52 +14,72 @@ from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from benchapp.framework.api.answers import ApiAnswer, Time, build, list_columns
+from benchapp.framework.api.answers import ApiAnswer, Time, build, list_columns, with_columns
+from benchapp.framework.api.list_entries import list_given
 from benchapp.framework.api.openapi import in_formats
 from benchapp.framework.api.parameters import FormatParameters, read_parameters, refuse_parameters
 from benchapp.framework.api.permissions import MayEdit, MayReadOrEdit, find_person
 from benchapp.framework.api.problems import ErrorProblems, bad_value, map_errors, not_found
 from benchapp.framework.api.responses import answer_json, answer_lines
 from benchapp.framework.api.view import ApiView, JsonParser, read_body
-from benchapp.layouts.read.prices import ListedPrice, list_prices
+from benchapp.layouts.read.prices import list_prices
 from benchapp.layouts.write.price_csv import (
     AMOUNT_MAXIMUM,
     BadPrices,
-    PriceRow,
     read_price_rows,
     read_price_table,
-    write_amount,
+    write_cell,
 )
 from benchapp.layouts.write.prices import PRICES_MAXIMUM, UnknownPrice, add_prices, remove_price
-from benchapp.models import PRICE_AMOUNTS
+from benchapp.models import PRICE_AMOUNTS, Price
 
 _PROBLEMS: Final[ErrorProblems] = {
     UnknownPrice: partial(not_found, "price"),
     BadPrices: lambda error: bad_value("; ".join(map(str, error.faults))),
 }
+_AMOUNTS_HELP: Final = {
+    "per_iops_month": "of provisioned IOPS beyond included_iops",
+    "included_iops": "of each volume",
+    "per_mib_s_month": "of provisioned MiB/s beyond included_mib_s",
+    "included_mib_s": "of each volume",
+    "per_hour": "of an instance",
+}
 
 
+class PriceInput(serializers.ModelSerializer[Any]):
+    """One price: either volume_type or instance_type; amounts that are missing are 0."""
+
+    class Meta:
+        model = Price
+        fields = Price.given
+        # `read_price_rows` names row and column of what is too long, or there twice.
+        validators = ()
+        extra_kwargs: Final[dict[str, dict[str, Any]]] = {
+            "volume_type": {"help_text": "empty for an instance type", "default": "", "max_length": None},
+            "instance_type": {"help_text": "empty for a volume type", "default": "", "max_length": None},
+            "region": {"default": "", "max_length": None},
+            "currency": {"help_text": "ISO 4217", "max_length": None},
+            "valid_from": {"help_text": "first day"},
+            **{
+                name: {
+                    "help_text": _AMOUNTS_HELP.get(name, ""),
+                    "default": 0.0,
+                    "min_value": 0,
+                    "max_value": AMOUNT_MAXIMUM,
+                }
+                for name in PRICE_AMOUNTS
+            },
+        }
+
+
+@with_columns(list_given(PriceInput))
 class PriceAnswer(ApiAnswer, kw_only=True, frozen=True):
-    volume_type: Annotated[str, Meta(description="empty for an instance type")]
-    instance_type: Annotated[str, Meta(description="empty for a volume type")]
-    region: str
-    currency: Annotated[str, Meta(description="ISO 4217")]
-    valid_from: Annotated[date, Meta(description="first day")]
-    per_gib_month: float
-    per_iops_month: Annotated[float, Meta(description="of provisioned IOPS beyond included_iops")]
-    included_iops: Annotated[float, Meta(description="of each volume")]
-    per_mib_s_month: Annotated[float, Meta(description="of provisioned MiB/s beyond included_mib_s")]
-    included_mib_s: Annotated[float, Meta(description="of each volume")]
-    per_hour: Annotated[float, Meta(description="of an instance")]
     id: int
     valid_until: Annotated[
         date | None, Meta(description="first day of the next price of the type and region, exclusive")
     ]
     created_by: str | None
     created_at: Time
-
-
-_PRICE_COLUMNS: Final = list_columns(PriceAnswer)
 
 
 class PricesAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -70,26 +90,6 @@ class PriceCountsAnswer(ApiAnswer, kw_only=True, frozen=True):
     added: int
     replaced: Annotated[int, Meta(description="prices of the same type, region and first day that differed")]
     unchanged: int
-
-
-class PriceInput(serializers.Serializer[Any]):
-    """One price: either volume_type or instance_type; amounts that are missing are 0."""
-
-    volume_type = serializers.CharField(required=False, allow_blank=True, default="")
-    instance_type = serializers.CharField(required=False, allow_blank=True, default="")
-    region = serializers.CharField(required=False, allow_blank=True, default="")
-    currency = serializers.CharField(help_text="ISO 4217")
-    valid_from = serializers.DateField(help_text="first day")
-
-    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        """Add the amounts."""
-        amount: dict[str, Any] = {
-            "required": False,
-            "default": 0.0,
-            "min_value": 0,
-            "max_value": AMOUNT_MAXIMUM,
-        }
-        return super().get_fields() | {name: serializers.FloatField(**amount) for name in PRICE_AMOUNTS}
 
 
 class PricesInput(serializers.Serializer[Any]):
@@ -125,12 +125,14 @@ class Prices(ApiView):
     def get(self, request: Request) -> HttpResponse:
         """List all prices, also earlier and future ones, by region, type and first day."""
         format = read_parameters(request, FormatParameters)["format"]
-        rows = [_describe_price(price) for price in list_prices()]
+        rows = [_describe_price(price) for price in list_prices(has_people=True)]
         if format == "json":
             return answer_json(request, PricesAnswer(prices=rows))
         if format == "csv":
             rows = [_write_amounts(row) for row in rows]
-        return answer_lines(request, rows, columns=_PRICE_COLUMNS, format=format, file_name="prices")
+        return answer_lines(
+            request, rows, columns=list_columns(PriceAnswer), format=format, file_name="prices"
+        )
 
     @extend_schema(
         operation_id="put_prices",
@@ -163,22 +165,22 @@ class OnePrice(ApiView):
         return Response(status=204)
 
 
-def _read_rows(request: Request) -> list[PriceRow]:
+def _read_rows(request: Request) -> list[Price]:
     if isinstance(request.data, str):
         return read_price_table(request.data)
     return read_price_rows(
         {
-            name: write_amount(round(value, 12)) if isinstance(value, float) else str(value)
+            name: write_cell(round(value, 12) if isinstance(value, float) else value)
             for name, value in row.items()
         }
         for row in read_body(request, PricesInput)["prices"]
     )
 
 
-def _describe_price(price: ListedPrice) -> PriceAnswer:
-    return build(PriceAnswer, price, price.amounts, created_by=price.created_by_name or None)
+def _describe_price(price: Price) -> PriceAnswer:
+    return build(PriceAnswer, price, created_by=price.created_by_name or None)
 
 
 def _write_amounts(row: PriceAnswer) -> PriceAnswer:
     """Return a row of the CSV: its amounts are text that PUT reads."""
-    return structs.replace(row, **{name: write_amount(getattr(row, name)) for name in PRICE_AMOUNTS})
+    return structs.replace(row, **{name: write_cell(getattr(row, name)) for name in PRICE_AMOUNTS})

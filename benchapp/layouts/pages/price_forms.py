@@ -1,55 +1,58 @@
 """Forms for one price, and for a CSV of prices."""
 
 from collections.abc import Sequence
+from datetime import date
 from typing import Any, Final
 
 from django import forms
+from django.utils.text import capfirst
 
-from benchapp.layouts.write.price_csv import PRICE_COLUMNS, PriceFault
+from benchapp.layouts.write.price_csv import PriceFault
+from benchapp.models import Price
+from benchapp.models.list_entry import find_column_type
 
-_TEXT: Final = {"autocomplete": "off", "autocapitalize": "off", "spellcheck": "false"}
-_AMOUNT: Final = {"autocomplete": "off", "inputmode": "decimal"}
+_WIDGETS: Final = {
+    str: forms.TextInput(attrs={"autocomplete": "off", "autocapitalize": "off", "spellcheck": "false"}),
+    date: forms.DateInput(attrs={"type": "date"}),
+    float: forms.TextInput(attrs={"autocomplete": "off", "inputmode": "decimal"}),
+}
 _CSV_MAXIMUM: Final = 60_000
-
-
-def _text(label: str, *, help_text: str = "", required: bool = False) -> forms.CharField:
-    return forms.CharField(
-        label=label,
-        required=required,
-        help_text=help_text,
-        max_length=200,
-        widget=forms.TextInput(attrs=_TEXT),
-    )
-
-
-def _amount(label: str, *, help_text: str = "") -> forms.CharField:
-    """Return a field of an amount; `read_price` reads it as that of a CSV."""
-    return forms.CharField(
-        label=label, required=False, help_text=help_text, max_length=40, widget=forms.TextInput(attrs=_AMOUNT)
-    )
+_LABELS: Final = {
+    "per_gib_month": "Per GiB and month",
+    "per_iops_month": "Per provisioned IOPS and month",
+    "included_iops": "IOPS included",
+    "per_mib_s_month": "Per provisioned MiB/s and month",
+    "included_mib_s": "MiB/s included",
+    "per_hour": "Instance per hour",
+}
+_HELP: Final = {
+    "volume_type": "As hosts report it: gp3. Or an instance type:",
+    "region": "Empty: all regions.",
+    "currency": "Three letters: USD",
+    "included_iops": "Of each volume, not charged.",
+    "included_mib_s": "Of each volume, not charged.",
+}
 
 
 class PriceForm(forms.Form):
-    """One price; `read_price` checks the values."""
+    """One price: a text for each given column; `read_price` reads them as cells of a CSV."""
 
-    volume_type = _text("Volume type", help_text="As hosts report it: gp3. Or an instance type:")
-    instance_type = _text("Instance type")
-    region = _text("Region", help_text="Empty: all regions.")
-    currency = _text("Currency", help_text="Three letters: USD", required=True)
-    valid_from = forms.CharField(
-        label="Valid from", max_length=40, widget=forms.DateInput(attrs={"type": "date"})
-    )
-    per_gib_month = _amount("Per GiB and month")
-    per_iops_month = _amount("Per provisioned IOPS and month")
-    included_iops = _amount("IOPS included", help_text="Of each volume, not charged.")
-    per_mib_s_month = _amount("Per provisioned MiB/s and month")
-    included_mib_s = _amount("MiB/s included", help_text="Of each volume, not charged.")
-    per_hour = _amount("Instance per hour")
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        for field in Price.list_fields():
+            kind = find_column_type(field)
+            self.fields[field.name] = forms.CharField(
+                label=_LABELS.get(field.name) or capfirst(field.verbose_name),
+                help_text=_HELP.get(field.name, ""),
+                required=not (field.blank or field.has_default()),
+                max_length=200 if kind is str else 40,
+                widget=_WIDGETS[kind],
+            )
 
     def refuse(self, faults: Sequence[PriceFault]) -> None:
         """Add faults to their fields."""
         for fault in faults:
-            name = fault.column if fault.column in PRICE_COLUMNS else None
+            name = fault.column if fault.column in self.fields else None
             self.add_error(name, f"{fault.message[:1].upper()}{fault.message[1:]}.")
 
 

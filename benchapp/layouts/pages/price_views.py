@@ -13,7 +13,7 @@ from benchapp.framework.pages.command_lines import format_curl_command
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.layouts.pages.price_forms import PriceCsvForm, PriceForm
 from benchapp.layouts.read.prices import list_prices, list_removed_prices
-from benchapp.layouts.write.price_csv import PRICE_COLUMNS, BadPrices, read_price, read_price_table
+from benchapp.layouts.write.price_csv import BadPrices, read_price, read_price_table
 from benchapp.layouts.write.prices import (
     PRICE_RESTORABLE,
     PriceCounts,
@@ -22,7 +22,7 @@ from benchapp.layouts.write.prices import (
     remove_price,
     restore_price,
 )
-from benchapp.models import Role
+from benchapp.models import Price, Role
 
 
 @never_cache
@@ -32,7 +32,7 @@ def prices(request: HttpRequest) -> HttpResponse:
     """List all prices, and the deleted ones that can be restored."""
     now = timezone.now()
     context = {
-        "rows": [(price, price.is_valid(now.date())) for price in list_prices()],
+        "rows": [(price, price.is_valid(now.date())) for price in list_prices(has_people=True)],
         "removed": list_removed_prices(since=now - PRICE_RESTORABLE),
         "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/prices"),
     }
@@ -59,7 +59,7 @@ def add_price(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, _describe_counts(counts), extra_tags="good")
             return redirect("prices")
-    context = {"form": form, "csv_form": csv_form, "columns": PRICE_COLUMNS}
+    context = {"form": form, "csv_form": csv_form, "columns": Price.given}
     return render(request, "layouts/add_price.html", context, status=400 if filled.errors else 200)
 
 

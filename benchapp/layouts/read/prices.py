@@ -3,56 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any, Final
+from typing import Final
 
-from django.db.models import QuerySet
+from django.db.models import Window
+from django.db.models.functions import Lead
 
 from benchapp.layouts.rules.prices import PriceAmounts
-from benchapp.models import PRICE_AMOUNTS, Price, name_person
+from benchapp.models import PRICE_AMOUNTS, Price
 
-_LISTED: Final = (
-    "id",
-    "volume_type",
-    "instance_type",
-    "region",
-    "currency",
-    "valid_from",
-    "created_by__username",
-    "created_at",
-    *PRICE_AMOUNTS,
-)
-_Row = tuple[Any, ...]
-# What the prices of one type in one region have in common, and their first day.
-_TYPE: Final = slice(1, 4)
-_DAY: Final = 5
-
-
-@dataclass(frozen=True, slots=True)
-class ListedPrice:
-    """One price. One of volume_type and instance_type is "". created_by_name: "" if unknown.
-
-    valid_until: the first day of the next price of the same type and region, exclusive; None if there is none.
-    """
-
-    id: int
-    volume_type: str
-    instance_type: str
-    region: str
-    currency: str
-    valid_from: date
-    valid_until: date | None
-    amounts: PriceAmounts
-    created_by_name: str
-    created_at: datetime
-
-    @property
-    def name(self) -> str:
-        """Return the volume type or instance type."""
-        return self.volume_type or self.instance_type
-
-    def is_valid(self, day: date) -> bool:
-        """Return whether it is the price of this day."""
-        return self.valid_from <= day and (self.valid_until is None or day < self.valid_until)
+_TYPE: Final = ("region", "instance_type", "volume_type")
+_DAY: Final = ("valid_from", "id")
+_UNTIL: Final = {"valid_until": Window(Lead("valid_from"), partition_by=_TYPE, order_by=_DAY)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,22 +40,23 @@ class UnknownRegion(Exception):
         super().__init__(f"{self.summary}. {f'Available: {named}' if named else 'There is none'}")
 
 
-def list_prices() -> list[ListedPrice]:
-    """Return all prices by region, type and first day; at most pipeline.layouts.prices.PRICES_MAXIMUM; one query."""
-    return _make_rows(Price.objects.filter(removed_at__isnull=True))
+def list_prices(*, has_people: bool = False) -> list[Price]:
+    """Return all prices by region, type and first day; one query. has_people: also who added them."""
+    prices = Price.objects.filter(removed_at=None).annotate(**_UNTIL).order_by(*_TYPE, *_DAY)
+    return list(prices.select_related("created_by") if has_people else prices)
 
 
-def list_removed_prices(*, since: datetime) -> list[ListedPrice]:
-    """Return the prices that were deleted or replaced since a time; one query. valid_until is None."""
-    return [_make_row(row, None) for row in _read_rows(Price.objects.filter(removed_at__gte=since))]
+def list_removed_prices(*, since: datetime) -> list[Price]:
+    """Return the prices that were deleted or replaced since a time; one query."""
+    return list(Price.objects.filter(removed_at__gte=since).order_by(*_TYPE, *_DAY))
 
 
-def list_regions(prices: Sequence[ListedPrice]) -> list[str]:
+def list_regions(prices: Sequence[Price]) -> list[str]:
     """Return the regions of prices in alphabetical order, then "" if some are without a region."""
     return sorted({price.region for price in prices}, key=lambda region: (not region, region))
 
 
-def find_region(prices: Sequence[ListedPrice], name: str | None, *, day: date) -> str:
+def find_region(prices: Sequence[Price], name: str | None, *, day: date) -> str:
     """Return the region with a name, in any case; "": prices without a region. Raises UnknownRegion.
 
     Without a name it is the first one with a price that is valid on the day, else the first one; "" without prices.
@@ -108,7 +70,7 @@ def find_region(prices: Sequence[ListedPrice], name: str | None, *, day: date) -
     return region
 
 
-def select_prices(prices: Sequence[ListedPrice], *, region: str, day: date) -> PriceList:
+def select_prices(prices: Sequence[Price], *, region: str, day: date) -> PriceList:
     """Return the prices of a region that are valid on a day.
 
     Those without a region hold in every region of their currency, for types without a price of the region itself.
@@ -118,7 +80,9 @@ def select_prices(prices: Sequence[ListedPrice], *, region: str, day: date) -> P
     valid.sort(key=lambda price: price.region == region)
     currency = valid[-1].currency if valid else ""
     amounts = {
-        (price.volume_type, price.instance_type): price.amounts
+        (price.volume_type, price.instance_type): PriceAmounts(
+            *(getattr(price, name) for name in PRICE_AMOUNTS)
+        )
         for price in valid
         if price.currency == currency
     }
@@ -127,34 +91,4 @@ def select_prices(prices: Sequence[ListedPrice], *, region: str, day: date) -> P
         currency=currency,
         volumes={volume: each for (volume, _), each in amounts.items() if volume},
         instances={instance: each for (_, instance), each in amounts.items() if instance},
-    )
-
-
-def _make_rows(prices: QuerySet[Price]) -> list[ListedPrice]:
-    rows = _read_rows(prices)
-    nexts: list[_Row | None] = [*rows[1:], None]
-    return [
-        _make_row(row, following[_DAY] if following and row[_TYPE] == following[_TYPE] else None)
-        for row, following in zip(rows, nexts, strict=False)
-    ]
-
-
-def _read_rows(prices: QuerySet[Price]) -> list[_Row]:
-    ordered = prices.order_by("region", "instance_type", "volume_type", "valid_from", "id")
-    return list(ordered.values_list(*_LISTED))
-
-
-def _make_row(row: _Row, valid_until: date | None) -> ListedPrice:
-    price_id, volume_type, instance_type, region, currency, valid_from, name, created_at, *amounts = row
-    return ListedPrice(
-        id=price_id,
-        volume_type=volume_type,
-        instance_type=instance_type,
-        region=region,
-        currency=currency,
-        valid_from=valid_from,
-        valid_until=valid_until,
-        amounts=PriceAmounts(*amounts),
-        created_by_name=name_person(name),
-        created_at=created_at,
     )

@@ -9,13 +9,15 @@ from decimal import Decimal
 from typing import Any, Final
 
 from benchapp.framework.csv_export import BadCsv, list_csv_lines
-from benchapp.models import PRICE_AMOUNTS
+from benchapp.models import PRICE_AMOUNTS, Price
+from benchapp.models.list_entry import find_column_type
 
 AMOUNT_MAXIMUM: Final = 1e9
 FAULTS_MAXIMUM: Final = 100
-_TEXTS: Final = {"volume_type": 100, "instance_type": 100, "region": 60}
-PRICE_COLUMNS: Final = (*_TEXTS, "currency", "valid_from", *PRICE_AMOUNTS)
-_REQUIRED: Final = ("currency", "valid_from")
+_FIELDS: Final = {field.name: field for field in Price.list_fields()}
+_REQUIRED: Final = [name for name, field in _FIELDS.items() if not (field.blank or field.has_default())]
+# Types of layouts are stored in lower case, too.
+_LOWER: Final = ("volume_type", "instance_type", "region")
 # What an export has beside them; ignored, so that an export can be changed and sent.
 EXPORTED_COLUMNS: Final = ("id", "valid_until", "created_by", "created_at")
 _VOLUME_AMOUNTS: Final = tuple(name for name in PRICE_AMOUNTS if name != "per_hour")
@@ -46,33 +48,11 @@ class BadPrices(Exception):
         self.faults = tuple(faults)
 
 
-@dataclass(frozen=True, slots=True)
-class PriceRow:
-    """One price, as of `Price`; one of volume_type and instance_type is ""."""
-
-    volume_type: str
-    instance_type: str
-    region: str
-    currency: str
-    valid_from: date
-    per_gib_month: float
-    per_iops_month: float
-    included_iops: float
-    per_mib_s_month: float
-    included_mib_s: float
-    per_hour: float
-
-    @property
-    def key(self) -> tuple[str, str, str, date]:
-        """Return what no two prices have in common."""
-        return self.volume_type, self.instance_type, self.region, self.valid_from
-
-
-def read_price(cells: Mapping[str, str], *, line: int = 0) -> PriceRow:
+def read_price(cells: Mapping[str, str], *, line: int = 0) -> Price:
     """Return the price of cells by column; empty amounts are 0. Raises BadPrices."""
     values: dict[str, Any] = {}
     faults: list[PriceFault] = []
-    for name in PRICE_COLUMNS:
+    for name in Price.given:
         try:
             values[name] = _read_cell(name, cells.get(name, "").strip())
         except ValueError as error:
@@ -80,10 +60,10 @@ def read_price(cells: Mapping[str, str], *, line: int = 0) -> PriceRow:
     faults += [PriceFault(line, *fault) for fault in _check_row(values)] if not faults else []
     if faults:
         raise BadPrices(faults)
-    return PriceRow(**values)
+    return Price(**values)
 
 
-def read_price_table(text: str) -> list[PriceRow]:
+def read_price_table(text: str) -> list[Price]:
     """Return the prices of a CSV with a header line, in the order of the file; lines that start with "#" are comments.
 
     EXPORTED_COLUMNS are ignored. Raises BadPrices.
@@ -93,7 +73,7 @@ def read_price_table(text: str) -> list[PriceRow]:
     except BadCsv as error:
         raise BadPrices([PriceFault(error.line, "", str(error))]) from error
     if not lines:
-        raise BadPrices([PriceFault(1, "", f"the header line is missing: {','.join(PRICE_COLUMNS)}")])
+        raise BadPrices([PriceFault(1, "", f"the header line is missing: {','.join(Price.given)}")])
     header = _read_header(*lines[0])
     uneven = [
         PriceFault(number, "", f"{len(cells)} cells, but {len(header)} columns")
@@ -107,20 +87,22 @@ def read_price_table(text: str) -> list[PriceRow]:
     return _read_all((number, dict(zip(header, cells, strict=True))) for number, cells in lines[1:])
 
 
-def read_price_rows(rows: Iterable[Mapping[str, str]]) -> list[PriceRow]:
+def read_price_rows(rows: Iterable[Mapping[str, str]]) -> list[Price]:
     """Return prices of cells by column; faults count rows from 1. Raises BadPrices."""
     return _read_all(enumerate(rows, start=1))
 
 
-def write_amount(amount: float) -> str:
-    """Return an amount as a cell that `read_price` reads: without an exponent."""
-    return format(Decimal(repr(amount)), "f")
+def write_cell(value: Any) -> str:
+    """Return a value as a cell that `read_price` reads: an amount without an exponent."""
+    if value is None:
+        return ""
+    return format(Decimal(repr(value)), "f") if isinstance(value, float) else str(value)
 
 
-def _read_all(lines: Iterable[tuple[int, Mapping[str, str]]]) -> list[PriceRow]:
+def _read_all(lines: Iterable[tuple[int, Mapping[str, str]]]) -> list[Price]:
     faults: list[PriceFault] = []
     first: dict[Any, int] = {}
-    rows: list[PriceRow] = []
+    rows: list[Price] = []
     for number, cells in lines:
         try:
             row = read_price(cells, line=number)
@@ -139,16 +121,16 @@ def _read_all(lines: Iterable[tuple[int, Mapping[str, str]]]) -> list[PriceRow]:
 
 def _read_header(number: int, cells: Sequence[str]) -> list[str]:
     names = [cell.strip().lower() for cell in cells]
-    valid = ", ".join(PRICE_COLUMNS)
+    valid = ", ".join(Price.given)
     faults = [
         PriceFault(number, "", f"unknown column {name[:80]!r}. Available: {valid}")
         for name in names
-        if name not in (*PRICE_COLUMNS, *EXPORTED_COLUMNS)
+        if name not in (*Price.given, *EXPORTED_COLUMNS)
     ]
     faults += [
         PriceFault(number, name, "duplicate of another column")
         for place, name in enumerate(names)
-        if name in PRICE_COLUMNS and name in names[:place]
+        if name in Price.given and name in names[:place]
     ]
     faults += [PriceFault(number, name, "the column is missing") for name in _REQUIRED if name not in names]
     if faults:
@@ -156,12 +138,13 @@ def _read_header(number: int, cells: Sequence[str]) -> list[str]:
     return names
 
 
-def _read_cell(name: str, text: str) -> str | float | date:
+def _read_cell(name: str, text: str) -> Any:
     """Return the value of a cell. Raises ValueError with the reason."""
-    if name in _TEXTS:
-        return _read_name(text, maximum=_TEXTS[name])
-    if not text and name in _REQUIRED:
-        raise ValueError("the cell is empty")
+    field = _FIELDS[name]
+    if not text:
+        if name in _REQUIRED:
+            raise ValueError("the cell is empty")
+        return field.get_default()
     if name == "currency":
         if not _CURRENCY.fullmatch(text):
             raise ValueError(f"{text[:80]!r} is not a valid currency: use three capital letters, as USD")
@@ -171,21 +154,16 @@ def _read_cell(name: str, text: str) -> str | float | date:
             return date.fromisoformat(text)
         except ValueError:
             raise ValueError(f"{text[:80]!r} is not a valid day: use YYYY-MM-DD") from None
-    return _read_amount(text)
-
-
-def _read_name(text: str, *, maximum: int) -> str:
+    if find_column_type(field) is float:
+        return _read_amount(text)
     if not text.isprintable():
         raise ValueError("the text has characters that cannot be shown")
-    if len(text) > maximum:
-        raise ValueError(f"{len(text)} characters exceed the maximum of {maximum}")
-    # Types of layouts are stored in lower case, too.
-    return text.lower()
+    if len(text) > field.max_length:
+        raise ValueError(f"{len(text)} characters exceed the maximum of {field.max_length}")
+    return text.lower() if name in _LOWER else text
 
 
 def _read_amount(text: str) -> float:
-    if not text:
-        return 0.0
     if not _NUMBER.fullmatch(text):
         raise ValueError(f"{text[:80]!r} is not a valid amount: use digits and a decimal point")
     amount = float(text)

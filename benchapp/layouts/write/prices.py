@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from benchapp.framework.write.audit import record_write, snapshot
-from benchapp.layouts.write.price_csv import PRICE_COLUMNS, BadPrices, PriceFault, PriceRow
+from benchapp.layouts.write.price_csv import BadPrices, PriceFault
 from benchapp.models import AuditKind, Price, User
 
 PRICES_MAXIMUM: Final = 5000
@@ -31,14 +31,14 @@ class PriceCounts:
     unchanged: int
 
 
-def add_prices(rows: Sequence[PriceRow], *, by: User | None) -> PriceCounts:
-    """Store prices; one with the type, region and first day of a stored price replaces it.
+def add_prices(rows: Sequence[Price], *, by: User | None) -> PriceCounts:
+    """Save new prices; one with the type, region and first day of a stored price replaces it.
 
     No two rows have the same key. Stores all or none. Raises BadPrices: a region would have two currencies, or there
     would be more than PRICES_MAXIMUM.
     """
     with _lock_prices() as stored:
-        by_key = {_find_key(price): price for price in stored}
+        by_key = {price.key: price for price in stored}
         _check_currencies(
             {
                 **{key: price.currency for key, price in by_key.items()},
@@ -53,18 +53,19 @@ def add_prices(rows: Sequence[PriceRow], *, by: User | None) -> PriceCounts:
         changed = [
             row
             for row in rows
-            if row.key in by_key and asdict(row) != snapshot(by_key[row.key], *PRICE_COLUMNS)
+            if row.key in by_key and snapshot(row, *Price.given) != snapshot(by_key[row.key], *Price.given)
         ]
         for row in changed:
             _remove(by_key[row.key])
         for row in (*new, *changed):
-            price = Price.objects.create(**asdict(row), created_by=by)
+            row.created_by = by
+            row.save(force_insert=True)
             earlier = by_key.get(row.key)
             _record(
-                price,
+                row,
                 "replaced" if earlier else "added",
-                before=snapshot(earlier, *PRICE_COLUMNS) if earlier else None,
-                after=snapshot(price, *PRICE_COLUMNS),
+                before=snapshot(earlier, *Price.given) if earlier else None,
+                after=snapshot(row, *Price.given),
                 by=by,
             )
     return PriceCounts(len(new), len(changed), len(rows) - len(new) - len(changed))
@@ -77,7 +78,7 @@ def remove_price(price_id: int, *, by: User | None) -> None:
         if price is None:
             raise UnknownPrice(f"price {price_id} does not exist")
         _remove(price)
-        _record(price, "removed", before=snapshot(price, *PRICE_COLUMNS), by=by)
+        _record(price, "removed", before=snapshot(price, *Price.given), by=by)
 
 
 def restore_price(price_id: int, *, by: User | None) -> None:
@@ -89,12 +90,8 @@ def restore_price(price_id: int, *, by: User | None) -> None:
         removed = Price.objects.filter(pk=price_id, removed_at__gte=timezone.now() - PRICE_RESTORABLE).first()
         if removed is None:
             raise UnknownPrice(f"price {price_id} cannot be restored")
-        add_prices([PriceRow(**snapshot(removed, *PRICE_COLUMNS))], by=by)
+        add_prices([Price(**snapshot(removed, *Price.given))], by=by)
         Price.objects.filter(pk=price_id).delete()
-
-
-def _find_key(price: Price) -> tuple[Any, ...]:
-    return price.volume_type, price.instance_type, price.region, price.valid_from
 
 
 def _check_currencies(currencies: dict[Any, str]) -> None:

@@ -1,26 +1,27 @@
 """Prices of volume types and instance types."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
-from typing import Any, Final
+from typing import Final
 
 from benchapp.framework.write.conflicts import BadValue
-from benchapp.layouts.write.price_csv import PRICE_COLUMNS, BadPrices, PriceRow, read_price, write_amount
+from benchapp.layouts.write.price_csv import BadPrices, read_price, write_cell
 from benchapp.layouts.write.prices import add_prices, remove_price
-from benchapp.models import PRICE_AMOUNTS, Price, User
-from benchapp.operation.configuration.section import ConfigurationSection, Member, StoredEntry, Values
+from benchapp.models import Price, User
+from benchapp.operation.configuration.section import (
+    ConfigurationSection,
+    Member,
+    StoredEntry,
+    Values,
+    list_members,
+)
 
 
 def _normalize(values: Values) -> Values:
     try:
-        return asdict(read_price({name: _write_cell(values[name]) for name in PRICE_COLUMNS}))
+        price = read_price({name: write_cell(value) for name, value in values.items()})
     except BadPrices as error:
         raise _name_fault(error) from error
-
-
-def _write_cell(value: Any) -> str:
-    """Return a value as a cell of the CSV of prices."""
-    return write_amount(value) if isinstance(value, float) else str(value)
+    return {name: getattr(price, name) for name in values}
 
 
 def _name_fault(error: BadPrices) -> BadValue:
@@ -31,14 +32,14 @@ def _name_fault(error: BadPrices) -> BadValue:
 def _list_stored() -> Sequence[StoredEntry]:
     rows = Price.objects.filter(removed_at=None)
     return [
-        StoredEntry(row, {name: getattr(row, name) for name in PRICE_COLUMNS})
+        StoredEntry(row, {name: getattr(row, name) for name in Price.given})
         for row in rows.order_by("volume_type", "instance_type", "region", "valid_from")
     ]
 
 
 def _create(values: Values, by: User | None) -> None:
     try:
-        add_prices([PriceRow(**values)], by=by)
+        add_prices([Price(**values)], by=by)
     except BadPrices as error:
         raise _name_fault(error) from error
 
@@ -50,25 +51,11 @@ def _remove(stored: StoredEntry, by: User | None) -> None:
 PRICES: Final = ConfigurationSection(
     name="prices",
     noun="price",
-    members={
-        "volume_type": Member(str, default=""),
-        "instance_type": Member(str, default=""),
-        "region": Member(str, default=""),
-        "currency": Member(str, is_required=True),
-        "valid_from": Member(str, is_required=True),
-        **{name: Member(float, default=0.0) for name in PRICE_AMOUNTS},
-    },
-    identify=lambda values: tuple(
-        values[name] for name in ("volume_type", "instance_type", "region", "valid_from")
-    ),
+    # A day is a text.
+    members=list_members(Price) | {"valid_from": Member(str, is_required=True)},
+    identify=lambda values: Price(**values).key,
     title=lambda values: ", ".join(
-        part
-        for part in (
-            values["volume_type"] or values["instance_type"],
-            values["region"],
-            f"from {values['valid_from']}",
-        )
-        if part
+        filter(None, (Price(**values).name, values["region"], f"from {values['valid_from']}"))
     ),
     normalize=_normalize,
     list_stored=_list_stored,

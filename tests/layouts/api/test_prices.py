@@ -118,7 +118,7 @@ def test_deleted_price_can_be_restored_for_a_day(admin: Client) -> None:
     assert admin.delete(f"{PATH}/{price.pk}").status_code == 404
     assert list_prices() == []
     restore_price(price.pk, by=None)
-    assert [row.amounts.per_gib_month for row in list_prices()] == [0.08]
+    assert [row.per_gib_month for row in list_prices()] == [0.08]
 
     (row,) = list_prices()
     remove_price(row.id, by=None)
