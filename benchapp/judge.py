@@ -4,6 +4,7 @@ Whoever changes measurements marks their series (`judging_is_due`) in the same t
 the mark; concurrent workers take different series. `redetect` evaluates history again, for example with a new method.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -46,7 +47,7 @@ from benchapp.detection.write.series import (
 )
 from benchapp.framework.write.conflicts import end_if_frozen, lock_incidents, retry_conflicts
 from benchapp.incidents.write.grouping import group_changes
-from benchapp.models import METRIC_FIELDS, ChangeState, Series
+from benchapp.models import METRIC_FIELDS, Change, ChangeState, IncidentEvent, Series
 from benchapp.models.filtering import match_series
 from benchapp.notices.write.enqueue import enqueue
 from benchapp.notices.write.thresholds import notify_violations
@@ -70,7 +71,7 @@ class Judged:
     """Result of one batch: evaluated series, written changes, updated incidents.
 
     event_ids: incident events to notify about. transitions: changes with another state. has_notices: whether notices
-    were queued.
+    were queued. reread_ids: of the series those whose history was only read again.
     """
 
     series_ids: tuple[int, ...] = ()
@@ -79,6 +80,7 @@ class Judged:
     event_ids: tuple[int, ...] = ()
     transitions: tuple[Transition, ...] = ()
     has_notices: bool = False
+    reread_ids: tuple[int, ...] = ()
 
 
 def has_judging_due() -> bool:
@@ -118,7 +120,9 @@ def _judge(claimed: Sequence[Claimed], *, repeats: bool = False) -> Judged:
     ids = [series.series_id for series in claimed]
     written = _evaluate(claimed, repeats=repeats)
     with connection.cursor() as cursor:
-        cursor.execute("UPDATE benchapp_series SET judging_is_due = FALSE WHERE id = ANY(%s)", [ids])
+        cursor.execute(
+            "UPDATE benchapp_series SET judging_is_due = FALSE, is_reread = FALSE WHERE id = ANY(%s)", [ids]
+        )
     # After the marks are cleared: it marks the series of pooled changes.
     pooled = judge_pooled({series.scope for series in claimed}, now=timezone.now())
     change_ids = (
@@ -133,6 +137,7 @@ def _judge(claimed: Sequence[Claimed], *, repeats: bool = False) -> Judged:
         grouped.incident_ids,
         grouped.event_ids,
         tuple(_list_transitions(written.stored, written.records)),
+        reread_ids=tuple(series.series_id for series in claimed if series.is_reread),
     )
 
 
@@ -264,13 +269,31 @@ def _list_transitions(
 @retry_conflicts
 @transaction.atomic
 def detect_and_notify(*, limit: int = 1000) -> Judged:
-    """Evaluate series that are due, as `judge_due`, and write notices to the outbox; nothing is sent yet."""
+    """Evaluate series that are due, as `judge_due`, and write notices to the outbox; nothing is sent yet.
+
+    Changes that are found because history was read again are not news.
+    """
     end_if_frozen()
     judged = judge_due(limit=limit)
-    if judged.event_ids:
-        enqueue(judged.event_ids)
-    threshold_notices = notify_violations(judged.series_ids)
-    return replace(judged, has_notices=bool(judged.event_ids or threshold_notices))
+    reread = set(judged.reread_ids)
+    event_ids = _select_news(judged, reread) if reread else judged.event_ids
+    if event_ids:
+        enqueue(event_ids)
+    threshold_notices = notify_violations([each for each in judged.series_ids if each not in reread])
+    return replace(judged, has_notices=bool(event_ids or threshold_notices))
+
+
+def _select_news(judged: Judged, reread: set[int]) -> list[int]:
+    """Return the events without those of incidents that concern no other judged series than those read again."""
+    events = IncidentEvent.objects.filter(pk__in=judged.event_ids)
+    incidents = dict(events.values_list("pk", "incident_id"))
+    rows = Change.objects.filter(incident__in=incidents.values(), series__in=judged.series_ids)
+    judged_of: dict[int | None, set[int]] = defaultdict(set)
+    for incident_id, series_id in rows.values_list("incident_id", "series_id"):
+        judged_of[incident_id].add(series_id)
+    return [
+        pk for pk in judged.event_ids if not judged_of[incidents[pk]] or judged_of[incidents[pk]] - reread
+    ]
 
 
 _BATCH: Final = 200

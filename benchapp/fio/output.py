@@ -25,7 +25,7 @@ from benchapp.fio.unreadable import UnreadableOutput
 from benchapp.fio.wrappers import unwrap_output
 
 # Stored with every run; runs of a lower version are parsed again.
-PARSER_VERSION: Final = 8
+PARSER_VERSION: Final = 9
 
 # In order of precision: of one execution in two formats, the earlier one has more digits.
 _READERS: Final[tuple[Callable[[str, Notes], Reading], ...]] = (read_terse, read_normal, read_timing)

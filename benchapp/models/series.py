@@ -24,7 +24,8 @@ class Series(TargetFields, WorkloadFields):
 
     Layout and workload are typed columns here, so that charts over them are one query over series.
     measurement_count, first_at, last_at, badges (codes of its newest measurement): updated in the transaction that
-    writes measurements.
+    writes measurements. former_targets: keys of targets, in hexadecimal, under which it began: results that are read
+    again, or sent by an older agent, still join it.
     """
 
     key = models.BinaryField(max_length=32, unique=True)
@@ -41,6 +42,8 @@ class Series(TargetFields, WorkloadFields):
     last_at = models.DateTimeField(null=True, blank=True)
     badges = ArrayField(models.CharField(max_length=30), default=list, blank=True)
     judging_is_due = models.BooleanField(default=False, help_text="measurements changed since detection")
+    is_reread = models.BooleanField(default=False, help_text="due because history was read again: no news")
+    former_targets = ArrayField(models.CharField(max_length=64), default=list, blank=True)
 
     class Meta:
         verbose_name_plural = "series"

@@ -32,7 +32,9 @@ _BATCH_POINTS: Final = 400_000
 _POSTGRES_EPOCH: Final = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
-_CLAIMED: Final = "SELECT id, scope, block_size_bytes IS NOT NULL, measurement_count FROM benchapp_series"
+_CLAIMED: Final = (
+    "SELECT id, scope, block_size_bytes IS NOT NULL, measurement_count, is_reread FROM benchapp_series"
+)
 _CLAIM: Final = f"{_CLAIMED} WHERE judging_is_due ORDER BY id LIMIT %s FOR NO KEY UPDATE SKIP LOCKED"
 _LOCK: Final = f"{_CLAIMED} WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE"
 # Newest first, in PostgreSQL's binary form: a tenth of the time of percentile_cont over the same rows (measured).
@@ -82,13 +84,14 @@ _READ: Final = sql.SQL(
 class Claimed:
     """A series that is evaluated now, its row locked. metrics: those that are evaluated.
 
-    thresholds: smallest change of each metric, relative, by its policies.
+    thresholds: smallest change of each metric, relative, by its policies. is_reread: only its history was read again.
     """
 
     series_id: int
     scope: str
     metrics: tuple[str, ...]
     thresholds: Mapping[str, float]
+    is_reread: bool
 
     @property
     def smallest_changes(self) -> list[float]:
@@ -197,8 +200,9 @@ def _claim(statement: str, parameters: Sequence[int | list[int]]) -> list[Claime
             scope,
             list_judged_metrics(has_one_block_size=has_one_block_size),
             thresholds[series_id],
+            is_reread,
         )
-        for series_id, scope, has_one_block_size, _ in rows
+        for series_id, scope, has_one_block_size, _, is_reread in rows
     ]
 
 

@@ -32,6 +32,7 @@ from benchapp.intake.posts.envelope import SendingAgent
 from benchapp.intake.posts.published_document import MEASUREMENTS_MAXIMUM
 from benchapp.series.validity.badges import sort_codes
 from benchapp.series.validity.inputs import RunFailure
+from benchapp.storage.rules.target_name import MeasuredTarget, name_target
 from benchapp.storage.write.identity import canonical_json, environment_key, key_of, series_key
 
 # Terse lines have the date of the text beside them.
@@ -51,25 +52,36 @@ _MEASURED: Final = ("read", "write", "trim", "mixed", "sync")
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedTarget:
+    """A row of Target. former_keys: of the targets that the same storage had before its name was known, best first."""
+
+    key: bytes
+    fields: Mapping[str, Any]
+    former_keys: tuple[bytes, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class PlannedMeasurement:
     """One row of Measurement, with key and fields of its series."""
 
     series_key: bytes
+    target: PlannedTarget
     workload_key: bytes
     workload: Mapping[str, Any]
     direction: str
-    ordinal: int
     values: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedRun:
-    """One row of Run with its measurements; target and environment by key and fields."""
+    """One row of Run with its measurements; target and environment by key and fields.
+
+    target: of all measurements, or what they have in common.
+    """
 
     source: SubmissionSource
     document: int
-    target_key: bytes
-    target: Mapping[str, Any]
+    target: PlannedTarget
     environment_key: bytes
     environment: Mapping[str, Any]
     values: Mapping[str, Any]
@@ -155,7 +167,6 @@ def _plan_run(
     """Return a run with at most one measurement more than there is room for."""
     document = report.documents[number]
     environment = {**sender.environment, "fio_version": document.fio_version[:100] or None}
-    target_key = key_of(sender.target)
     starts = list(_list_starts(sender, document))
     known = [moment for moment in starts if _is_plausible(moment, source)]
     started_at = known[0] if known else source.received_at
@@ -168,7 +179,8 @@ def _plan_run(
     context = read_run_context(
         document, environment=environment, target=sender.target, conditions=conditions, failure=failure
     )
-    planned = _plan_measurements(source.scope, target_key, document, context=context, traces=traces)
+    targets = _plan_targets(sender, document, is_pool=source.scope.startswith("pool:"))
+    planned = _plan_measurements(source.scope, targets, document, context=context, traces=traces)
     measurements = tuple(islice(planned, room + 1))
     values = {
         "profile": sender.profile or _find_profile(document),
@@ -191,8 +203,7 @@ def _plan_run(
     return PlannedRun(
         source=source,
         document=number,
-        target_key=target_key,
-        target=sender.target,
+        target=_find_common(targets, sender.target),
         environment_key=environment_key(environment),
         environment=environment,
         values=values,
@@ -249,25 +260,73 @@ def _refuse_time(moment: datetime) -> Note:
     )
 
 
+def _plan_targets(sender: SenderContext, document: Document, *, is_pool: bool) -> list[PlannedTarget]:
+    """Return the target of each group of jobs."""
+    planned: dict[tuple[object, ...], PlannedTarget] = {}
+    targets = []
+    for group in document.groups:
+        measured = name_target(
+            group.options,
+            numjobs=group.numjobs,
+            client=group.hostname,
+            opened=sender.targets,
+            is_pool=is_pool,
+        )
+        identity = (measured.name, measured.other_names, *map(id, measured.entries))
+        if identity not in planned:
+            planned[identity] = _plan_target(sender, measured)
+        targets.append(planned[identity])
+    return targets
+
+
+def _plan_target(sender: SenderContext, measured: MeasuredTarget) -> PlannedTarget:
+    """Return the row of a target: what the sender states goes before what fio and the agent name."""
+    given = sender.target
+    layouts = [entry["layout"] for entry in measured.entries]
+    # `target` is the layout of the first one, with what the user of the agent states.
+    is_other = (
+        bool(layouts) and layouts[0] != sender.targets[0]["layout"] and len(set(map(str, layouts))) == 1
+    )
+    stated = given["target_name"]
+    fields = {**given, **(layouts[0] if is_other else {}), "target_name": stated or measured.name}
+    names = (stated, None) if stated else (measured.name, *measured.other_names, None)
+    key = key_of(fields)
+    former_keys = dict.fromkeys(key_of({**given, "target_name": name}) for name in names)
+    return PlannedTarget(key, fields, tuple(each for each in former_keys if each != key))
+
+
+def _find_common(targets: Sequence[PlannedTarget], given: Mapping[str, Any]) -> PlannedTarget:
+    """Return the target of a run: the one of all groups, else what the sender states and the name that all share."""
+    by_key = {target.key: target for target in targets}
+    if len(by_key) == 1:
+        return targets[0]
+    names = {target.fields["target_name"] for target in targets}
+    fields = {**given, "target_name": names.pop() if len(names) == 1 else given["target_name"]}
+    return PlannedTarget(key_of(fields), fields)
+
+
 def _plan_measurements(
-    scope: str, target_key: bytes, document: Document, *, context: RunContext, traces: RunTraces
+    scope: str,
+    targets: Sequence[PlannedTarget],
+    document: Document,
+    *,
+    context: RunContext,
+    traces: RunTraces,
 ) -> Iterator[PlannedMeasurement]:
-    repetitions: Counter[bytes] = Counter()
     specs = [read_workload(group) for group in document.groups]
     concurrent = _find_concurrent(document, specs)
-    for group, spec in zip(document.groups, specs, strict=True):
+    for group, spec, target in zip(document.groups, specs, targets, strict=True):
         workload = _workload_fields(group, spec, concurrent[group.groupid, group.hostname])
         workload_key = key_of(workload)
         for direction in list_measured_directions(group, spec.rw):
-            key = series_key(
-                scope=scope, target_key=target_key, workload_key=workload_key, direction=direction.name
-            )
             yield PlannedMeasurement(
-                series_key=key,
+                series_key=series_key(
+                    scope=scope, target_key=target.key, workload_key=workload_key, direction=direction.name
+                ),
+                target=target,
                 workload_key=workload_key,
                 workload=workload,
                 direction=direction.name,
-                ordinal=repetitions[key],
                 values=measurement_columns(
                     context,
                     group,
@@ -276,7 +335,6 @@ def _plan_measurements(
                     steadiness=traces.find_steadiness(group, direction.name),
                 ),
             )
-            repetitions[key] += 1
 
 
 def _workload_fields(group: Group, spec: WorkloadSpec, concurrent: _Concurrent) -> dict[str, Any]:

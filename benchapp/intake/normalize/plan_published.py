@@ -1,12 +1,11 @@
 """Convert a document of published numbers to database rows. Pure."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from benchapp.catalog.metrics import CATALOG
 from benchapp.fio import PARSER_VERSION
-from benchapp.intake.normalize.plan import Plan, PlannedMeasurement, PlannedRun
+from benchapp.intake.normalize.plan import Plan, PlannedMeasurement, PlannedRun, PlannedTarget
 from benchapp.intake.normalize.sender_context import SubmissionSource, Unstorable
 from benchapp.intake.posts.envelope import BadEnvelope, SendingAgent, load_document
 from benchapp.intake.posts.published_document import (
@@ -39,7 +38,7 @@ def plan_reported(source: SubmissionSource) -> Plan:
 def _plan_run(
     source: SubmissionSource, run: ReportedRun, *, publication: Publication, number: int
 ) -> PlannedRun:
-    target_key = key_of(run.target)
+    target = PlannedTarget(key_of(run.target), run.target)
     values = {
         "profile": run.profile,
         "sweep_id": None,
@@ -59,33 +58,32 @@ def _plan_run(
     return PlannedRun(
         source=source,
         document=number,
-        target_key=target_key,
-        target=run.target,
+        target=target,
         environment_key=environment_key(run.environment),
         environment=run.environment,
         values=values,
-        measurements=tuple(_plan_measurements(source.scope, target_key, run, publication=publication)),
+        measurements=tuple(_plan_measurements(source.scope, target, run, publication=publication)),
     )
 
 
 def _plan_measurements(
-    scope: str, target_key: bytes, run: ReportedRun, *, publication: Publication
+    scope: str, target: PlannedTarget, run: ReportedRun, *, publication: Publication
 ) -> Iterator[PlannedMeasurement]:
-    repetitions: Counter[bytes] = Counter()
     for measurement in run.measurements:
         workload_key = key_of(measurement.workload)
-        key = series_key(
-            scope=scope, target_key=target_key, workload_key=workload_key, direction=measurement.direction
-        )
         yield PlannedMeasurement(
-            series_key=key,
+            series_key=series_key(
+                scope=scope,
+                target_key=target.key,
+                workload_key=workload_key,
+                direction=measurement.direction,
+            ),
+            target=target,
             workload_key=workload_key,
             workload=measurement.workload,
             direction=measurement.direction,
-            ordinal=repetitions[key],
             values=_make_values(measurement, publication),
         )
-        repetitions[key] += 1
 
 
 def _make_values(measurement: ReportedMeasurement, publication: Publication) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from benchapp.intake.normalize.batch import Rejection, plan_or_reject
 from benchapp.intake.normalize.parsing_process import ParsingFailed, call_in_process
 from benchapp.intake.normalize.plan import PlannedMeasurement, PlannedRun
 from benchapp.intake.normalize.sender_context import SubmissionSource
+from benchapp.intake.normalize.series_lookup import find_series, list_planned
 from benchapp.intake.posts.format_check import Fault, check_format_quickly
 from benchapp.intake.posts.submissions import IncomingSubmission
 from benchapp.models import TARGET_FIELDS, WORKLOAD_FIELDS, Host, Series
@@ -102,8 +103,10 @@ def preview_submission(source: SubmissionSource) -> Preview | Rejection:
         plan = Rejection(source.submission_id, error.code, f"{error}: split the result")
     if isinstance(plan, Rejection):
         return plan
-    planned = {each.series_key: (run, each) for run in plan.runs for each in run.measurements}
-    known = {bytes(series.key): series for series in Series.objects.filter(key__in=list(planned))}
+    planned = list_planned([plan])
+    found = find_series(planned)
+    rows = Series.objects.in_bulk({*found.ids.values(), *found.continued.values()})
+    known = {key: rows[series_id] for key in planned if (series_id := found.find(key)) is not None}
     new = {key: _make_series(*planned[key]) for key in planned if key not in known}
     compared = dict(list(new.items())[:COMPARED_MAXIMUM])
     nearest = _find_nearest(source.scope, compared)
@@ -128,7 +131,7 @@ def _make_series(run: PlannedRun, measurement: PlannedMeasurement) -> Series:
     return Series(
         scope=run.source.scope,
         direction=measurement.direction,
-        **{field: run.target[field] for field in TARGET_FIELDS},
+        **{field: measurement.target.fields[field] for field in TARGET_FIELDS},
         **{field: measurement.workload[field] for field in WORKLOAD_FIELDS},
     )
 

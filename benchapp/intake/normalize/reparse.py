@@ -4,7 +4,7 @@ Submissions of an older parser are parsed again in small batches, so that a seri
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
@@ -26,7 +26,12 @@ from benchapp.intake.normalize.batch import (
     plan_or_reject,
 )
 from benchapp.intake.normalize.plan import Plan
-from benchapp.intake.normalize.reparse_report import ReparseDifference, compare_rows, read_rows
+from benchapp.intake.normalize.reparse_report import (
+    ReparseDifference,
+    compare_rows,
+    list_new_names,
+    read_rows,
+)
 from benchapp.intake.normalize.store import store_plans
 from benchapp.models import Series, State, Submission
 
@@ -35,7 +40,11 @@ _BATCH_SIZE: Final = 50
 
 @dataclass(slots=True)
 class ReparseOutcome:
-    """Result of parsing again, or of a dry run. lost: points that each series loses, by id; negative: gains."""
+    """Result of parsing again, or of a dry run. lost: points that each series loses, by id; negative: gains.
+
+    names: of targets that were not known before, by the series that had their measurements; of several, the series is
+    split, and goes on under the first.
+    """
 
     read: int = 0
     unchanged: int = 0
@@ -44,6 +53,13 @@ class ReparseOutcome:
     recovered: int = 0
     series_ids: set[int] = field(default_factory=set)
     lost: Counter[int] = field(default_factory=Counter)
+    names: dict[int, list[str]] = field(default_factory=dict)
+
+    def add_names(self, names: Iterable[tuple[int, str]]) -> None:
+        """Add names of targets, each once, by series."""
+        for series_id, name in names:
+            if name not in self.names.setdefault(series_id, []):
+                self.names[series_id].append(name)
 
 
 def select_submissions(
@@ -101,12 +117,13 @@ def _renormalize_batch(ids: Sequence[UUID]) -> ReparseOutcome:
             outcome.rejected.append(planned)
     planned_ids = [plan.source.submission_id for plan in plans]
     before = read_rows(planned_ids)
-    outcome.series_ids.update(store_plans(plans).series_ids)
+    outcome.series_ids.update(store_plans(plans, is_reread=True).series_ids)
     after = read_rows(planned_ids)
     for submission_id in planned_ids:
         differences = list(compare_rows(submission_id, before[submission_id], after[submission_id]))
         outcome.differences.extend(differences)
         outcome.unchanged += not differences
+        outcome.add_names(list_new_names(before[submission_id], after[submission_id]))
         outcome.lost.update(before[submission_id].count_points())
         outcome.lost.subtract(after[submission_id].count_points())
     outcome.recovered = _settle(planned_ids)
@@ -156,10 +173,12 @@ def reparse_outdated() -> int:
     ids = _claim()
     if not ids:
         return 0
+    rejected: list[Rejection] = []
     try:
-        rejected = [
-            rejection for outcome in renormalize(ids, is_dry_run=False) for rejection in outcome.rejected
-        ]
+        for outcome in renormalize(ids, is_dry_run=False):
+            rejected += outcome.rejected
+            if outcome.names:
+                log.info("reparse.named", names=outcome.names)
     except ImportRunning:
         _uncount_attempt(ids)
         return 0

@@ -1,6 +1,6 @@
 """Differences between the stored rows of a submission before and after parsing it again."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -46,7 +46,8 @@ class ReparseDifference:
     after: float | str | None
 
 
-_Key = tuple[int, bytes, int]
+# Document, id of the series, ordinal.
+_Key = tuple[int, int, int]
 
 
 @dataclass(slots=True)
@@ -68,18 +69,22 @@ def read_rows(ids: Sequence[UUID]) -> dict[UUID, Rows]:
     runs = Run.objects.filter(submission_id__in=ids)
     for run in runs.values("id", "submission_id", "document", *_OF_RUN):
         rows[run["submission_id"]].runs[run["document"]] = {**run, "traces": traces.get(run["id"], [])}
-    measurements = Measurement.objects.filter(run__submission_id__in=ids).values(
-        "run__submission_id",
-        "run__document",
-        "series_id",
-        "series__key",
-        "series__direction",
-        "ordinal",
-        *_NUMBERS,
-        *_OF_MEASUREMENT,
+    measurements = (
+        Measurement.objects.filter(run__submission_id__in=ids)
+        .order_by("run", "position")
+        .values(
+            "run__submission_id",
+            "run__document",
+            "series_id",
+            "series__direction",
+            "series__target_name",
+            "ordinal",
+            *_NUMBERS,
+            *_OF_MEASUREMENT,
+        )
     )
     for row in measurements:
-        key = (row["run__document"], bytes(row["series__key"]), row["ordinal"])
+        key = (row["run__document"], row["series_id"], row["ordinal"])
         rows[row["run__submission_id"]].measurements[key] = row
     return rows
 
@@ -92,18 +97,46 @@ def compare_rows(submission_id: UUID, before: Rows, after: Rows) -> Iterator[Rep
         for name in (*_OF_RUN, "traces"):
             if old.get(name) != new.get(name):
                 yield ReparseDifference(submission_id, where, name, *_describe_both(name, old, new))
-    for key in sorted({*before.measurements, *after.measurements}):
-        yield from _compare_measurements(submission_id, key, before, after)
+    for old, new in _pair(before, after):
+        yield from _compare_measurements(submission_id, old, new)
+
+
+def list_new_names(before: Rows, after: Rows) -> Iterator[tuple[int, str]]:
+    """Yield the series that measurements had, and the name of their target, for each whose name is another one now."""
+    for old, new in _pair(before, after):
+        name = new.get("series__target_name")
+        if old and name and name != old["series__target_name"]:
+            yield old["series_id"], name
+
+
+def _pair(before: Rows, after: Rows) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Yield each measurement before and after, empty where there is none; of other series by their job."""
+    moved: dict[object, list[Mapping[str, Any]]] = defaultdict(list)
+    for key, old in before.measurements.items():
+        if key in after.measurements:
+            yield old, after.measurements[key]
+        else:
+            moved[_name_job(key, old)].append(old)
+    for key, new in after.measurements.items():
+        if key not in before.measurements:
+            candidates = moved[_name_job(key, new)]
+            yield candidates.pop(0) if candidates else {}, new
+    for rest in moved.values():
+        yield from ((old, {}) for old in rest)
+
+
+def _name_job(key: _Key, row: Mapping[str, Any]) -> object:
+    return key[0], row["job_name"], row["series__direction"]
 
 
 def _compare_measurements(
-    submission_id: UUID, key: _Key, before: Rows, after: Rows
+    submission_id: UUID, old: Mapping[str, Any], new: Mapping[str, Any]
 ) -> Iterator[ReparseDifference]:
-    old, new = before.measurements.get(key, {}), after.measurements.get(key, {})
     row = new or old
-    where = f"document {key[0]}, {row['job_name']}, {row['series__direction']}"
-    if not old and before.measurements:
-        where += " (another series than before)"
+    where = f"document {row['run__document']}, {row['job_name']}, {row['series__direction']}"
+    if old and new and old["series_id"] != new["series_id"]:
+        names = (str(each["series_id"]) for each in (old, new))
+        yield ReparseDifference(submission_id, where, "series", *names)
     for name in _NUMBERS:
         if not _is_same(old.get(name), new.get(name)):
             yield ReparseDifference(submission_id, where, name, old.get(name), new.get(name))

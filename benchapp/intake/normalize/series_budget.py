@@ -11,7 +11,8 @@ from django.conf import settings
 from django.db import connection
 
 from benchapp.intake.normalize.plan import Plan
-from benchapp.models import Host, Series
+from benchapp.intake.normalize.series_lookup import find_series, list_planned
+from benchapp.models import Host
 
 _COUNT = (
     "UPDATE benchapp_host AS host SET new_series_on = %(day)s, new_series_count = added.count"
@@ -33,10 +34,9 @@ def judge_new_series(plans: Sequence[Plan], *, now: datetime) -> NewSeries:
 
     Reads without a lock: concurrent workers may exceed a budget by what each stores in one batch.
     """
-    keys = [_list_keys(plan) for plan in plans]
-    known = {
-        bytes(key) for key in Series.objects.filter(key__in=set().union(*keys)).values_list("key", flat=True)
-    }
+    keys = [set(list_planned([plan])) for plan in plans]
+    found = find_series(list_planned(plans))
+    known = {*found.ids, *found.continued}
     if all(of_plan <= known for of_plan in keys):
         return NewSeries({}, {})
     hosts = Host.objects.in_bulk({plan.source.host_id for plan in plans})
@@ -64,10 +64,6 @@ def count_new_series(added: Mapping[int, int], *, now: datetime) -> None:
                 "counts": list(added.values()),
             }
             cursor.execute(_COUNT, values)
-
-
-def _list_keys(plan: Plan) -> set[bytes]:
-    return {measurement.series_key for run in plan.runs for measurement in run.measurements}
 
 
 def _describe(count: int, left: int) -> str:

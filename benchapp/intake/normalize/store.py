@@ -1,7 +1,7 @@
 """Write planned runs: shared rows once, in bulk; idempotent."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
@@ -10,8 +10,9 @@ import orjson
 from django.db import connection
 from django.db.backends.utils import CursorWrapper
 
-from benchapp.intake.normalize.plan import Plan, PlannedMeasurement, PlannedRun
+from benchapp.intake.normalize.plan import Plan, PlannedMeasurement, PlannedRun, PlannedTarget
 from benchapp.intake.normalize.series_environments import extend_environments, recalculate_environments
+from benchapp.intake.normalize.series_lookup import find_series
 from benchapp.intake.posts.envelope import SendingAgent
 from benchapp.models import (
     TARGET_FIELDS,
@@ -53,8 +54,10 @@ _PLAIN_COLUMNS = tuple(
 _COPIED_COLUMNS = (*_OWN_COLUMNS, *_PLAIN_COLUMNS, *_JSON_COLUMNS, _ARRAY_COLUMN)
 _COPY_MEASUREMENTS = f"COPY benchapp_measurement ({', '.join(_COPIED_COLUMNS)}) FROM STDIN"
 
+# One that a new result made due is news.
+_MAKE_DUE = "judging_is_due = TRUE, is_reread = %s AND (is_reread OR NOT judging_is_due),"
 _RECOUNT = (
-    "UPDATE benchapp_series SET judging_is_due = TRUE,"
+    f"UPDATE benchapp_series SET {_MAKE_DUE}"  # noqa: S608
     " measurement_count = counted.count, first_at = counted.first_at,"
     " last_at = counted.last_at FROM ("
     "  SELECT wanted.id, count(m.id) AS count, min(m.started_at) AS first_at, max(m.started_at) AS last_at"
@@ -88,25 +91,26 @@ class Stored:
     series_ids: tuple[int, ...]
 
 
-def store_plans(plans: Sequence[Plan]) -> Stored:
+def store_plans(plans: Sequence[Plan], *, is_reread: bool = False) -> Stored:
     """Write the runs and measurements of these plans; call inside a transaction.
 
-    An existing run (same submission and document) keeps its id; its values and measurements are replaced.
+    An existing run (same submission and document) keeps its id; its values and measurements are replaced. is_reread:
+    history is read again, so that changes in it are no news.
     """
     runs = [run for plan in plans for run in plan.runs]
     if not runs:
         return Stored((), ())
-    targets = _find_or_create(Target, {run.target_key: dict(run.target) for run in runs})
+    targets = _find_or_create(Target, {each.key: dict(each.fields) for each in _list_targets(runs)})
     environments = _find_or_create(Environment, {run.environment_key: dict(run.environment) for run in runs})
-    series = _find_or_create_series(runs, targets)
     earlier = _count_runs(plans)
     run_ids = _store_runs(runs, targets, environments)
     surplus = _find_surplus(plans)
     replaced = _remove_measurements([*run_ids, *surplus])
     Run.objects.filter(pk__in=surplus).delete()
+    series = _find_or_create_series(runs, targets, replaced=replaced)
     _store_measurements(runs, run_ids, series)
     _store_traces(runs, run_ids)
-    _refresh_series(runs, series, replaced)
+    _refresh_series(runs, series, replaced, is_reread=is_reread)
     _refresh_environments(runs, series, environments, replaced=replaced)
     _note_hosts(plans, earlier)
     return Stored(tuple(run_ids), tuple(sorted(set(series.values()))))
@@ -129,12 +133,32 @@ def _find(model: type[_Row], keys: Iterable[bytes]) -> dict[bytes, int]:
     return {bytes(key): pk for key, pk in rows}
 
 
-def _find_or_create_series(runs: Sequence[PlannedRun], targets: Mapping[bytes, int]) -> dict[bytes, int]:
+def _list_targets(runs: Sequence[PlannedRun]) -> Iterator[PlannedTarget]:
+    for run in runs:
+        yield run.target
+        yield from (measurement.target for measurement in run.measurements)
+
+
+def _find_or_create_series(
+    runs: Sequence[PlannedRun], targets: Mapping[bytes, int], *, replaced: Collection[int]
+) -> dict[bytes, int]:
+    """Return the series of each key: an existing one, one that goes on under the name that is known now, or a new one.
+
+    replaced: series of removed measurements, which are locked later.
+    """
     planned = {measurement.series_key: (run, measurement) for run in runs for measurement in run.measurements}
-    known = _find(Series, planned)
-    missing = {key: planned[key] for key in planned if key not in known}
+    found = find_series(planned)
+    if found.continued:
+        # All rows that this transaction locks, in the order of ids; then as others left them.
+        locked = {*found.ids.values(), *found.continued.values(), *replaced}
+        list(Series.objects.select_for_update().filter(pk__in=locked).order_by("pk").values_list("pk"))
+        # Again: one that went on under a name that an older agent has may go on once more.
+        while (found := find_series(planned)).continued and locked.issuperset(found.continued.values()):
+            for key, series_id in found.continued.items():
+                _continue_series(series_id, planned[key][1], targets)
+    missing = {key: planned[key] for key in planned if key not in found.ids}
     if not missing:
-        return known
+        return found.ids
     workloads = _find_or_create(
         Workload, {measurement.workload_key: measurement.workload for _, measurement in missing.values()}
     )
@@ -145,7 +169,19 @@ def _find_or_create_series(runs: Sequence[PlannedRun], targets: Mapping[bytes, i
             for key, (run, measurement) in missing.items()
         },
     )
-    return known | made
+    return found.ids | made
+
+
+def _continue_series(series_id: int, measurement: PlannedMeasurement, targets: Mapping[bytes, int]) -> None:
+    """Give a series the target that is known now; its id, changes, verdicts, notes and pins stay."""
+    series = Series.objects.select_related("target").get(pk=series_id)
+    former_targets = [*series.former_targets, bytes(series.target.key).hex()]
+    Series.objects.filter(pk=series_id).update(
+        key=measurement.series_key,
+        target=targets[measurement.target.key],
+        former_targets=former_targets,
+        **{field: measurement.target.fields[field] for field in TARGET_FIELDS},
+    )
 
 
 def _series_fields(
@@ -159,10 +195,10 @@ def _series_fields(
         "key_version": SERIES_KEY_VERSION,
         "scope": scope,
         "host_id": run.source.host_id if scope.startswith("host:") else None,
-        "target_id": targets[run.target_key],
+        "target_id": targets[measurement.target.key],
         "workload_id": workloads[measurement.workload_key],
         "direction": measurement.direction,
-        **{field: run.target[field] for field in TARGET_FIELDS},
+        **{field: measurement.target.fields[field] for field in TARGET_FIELDS},
         **{field: measurement.workload[field] for field in WORKLOAD_FIELDS},
     }
 
@@ -176,7 +212,7 @@ def _store_runs(
             "submission_id": run.source.submission_id,
             "document": run.document,
             "host_id": run.source.host_id,
-            "target_id": targets[run.target_key],
+            "target_id": targets[run.target.key],
             "environment_id": environments[run.environment_key],
             **run.values,
         }
@@ -222,13 +258,14 @@ def _store_measurements(
     excluded = set(Run.objects.filter(pk__in=run_ids, excluded_at__isnull=False).values_list("pk", flat=True))
     with connection.cursor() as cursor, cursor.copy(_COPY_MEASUREMENTS) as copy:
         for run, run_id in zip(runs, run_ids, strict=True):
+            repetitions: Counter[int] = Counter()
             for position, measurement in enumerate(run.measurements):
-                values = measurement.values
+                values, series_id = measurement.values, series[measurement.series_key]
                 copy.write_row(
                     (
-                        series[measurement.series_key],
+                        series_id,
                         run_id,
-                        measurement.ordinal,
+                        repetitions[series_id],
                         position,
                         run.values["started_at"],
                         run_id in excluded,
@@ -237,6 +274,7 @@ def _store_measurements(
                         _write_array(values[_ARRAY_COLUMN]),
                     )
                 )
+                repetitions[series_id] += 1
 
 
 def _write_array(numbers: Sequence[int] | None) -> str | None:
@@ -264,7 +302,9 @@ def _store_traces(runs: Sequence[PlannedRun], run_ids: Sequence[int]) -> None:
         Trace.objects.bulk_create(traces)
 
 
-def _refresh_series(runs: Sequence[PlannedRun], series: Mapping[bytes, int], replaced: set[int]) -> None:
+def _refresh_series(
+    runs: Sequence[PlannedRun], series: Mapping[bytes, int], replaced: set[int], *, is_reread: bool
+) -> None:
     """Update count, first, last and badges of these series: incrementally, or recalculated if points were deleted."""
     times: dict[int, list[Any]] = defaultdict(list)
     newest: dict[int, tuple[datetime, PlannedMeasurement]] = {}
@@ -289,7 +329,7 @@ def _refresh_series(runs: Sequence[PlannedRun], series: Mapping[bytes, int], rep
     with connection.cursor() as cursor:
         if added:
             cursor.execute(
-                "UPDATE benchapp_series SET judging_is_due = TRUE,"
+                f"UPDATE benchapp_series SET {_MAKE_DUE}"  # noqa: S608
                 " measurement_count = measurement_count + fresh.count,"
                 " first_at = LEAST(benchapp_series.first_at, fresh.first_at),"
                 " last_at = GREATEST(benchapp_series.last_at, fresh.last_at)"
@@ -297,6 +337,7 @@ def _refresh_series(runs: Sequence[PlannedRun], series: Mapping[bytes, int], rep
                 "  AS fresh(id, count, first_at, last_at)"
                 " WHERE benchapp_series.id = fresh.id",
                 [
+                    is_reread,
                     [series_id for series_id, _ in added],
                     [len(moments) for _, moments in added],
                     [min(moments) for _, moments in added],
@@ -304,7 +345,7 @@ def _refresh_series(runs: Sequence[PlannedRun], series: Mapping[bytes, int], rep
                 ],
             )
         if replaced:
-            cursor.execute(_RECOUNT, [sorted(replaced)])
+            cursor.execute(_RECOUNT, [is_reread, sorted(replaced)])
         if other_badges:
             _refresh_badges(cursor, other_badges)
 
@@ -321,7 +362,7 @@ def recalculate_series(series_ids: Sequence[int]) -> None:
     ids = sorted(series_ids)
     list(Series.objects.select_for_update().filter(pk__in=ids).order_by("pk").values_list("pk"))
     with connection.cursor() as cursor:
-        cursor.execute(_RECOUNT, [ids])
+        cursor.execute(_RECOUNT, [False, ids])
         _refresh_badges(cursor, ids)
     recalculate_environments(ids)
 

@@ -1,6 +1,7 @@
 """`manage.py renormalize`: parse stored submissions again with the current parser."""
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -12,6 +13,8 @@ from benchapp.intake.normalize.batch import ImportRunning, Rejection
 from benchapp.intake.normalize.reparse import ReparseOutcome, count_emptied, renormalize, select_submissions
 from benchapp.intake.normalize.reparse_report import ReparseDifference
 from benchapp.judge import detect_and_notify
+from benchapp.models import Series
+from benchapp.series.read.titles import describe_workload
 
 _SHOWN = 50
 
@@ -69,9 +72,26 @@ class Command(BaseCommand):
             f"{total.unchanged} of {total.read} submissions unchanged, {total.recovered} rejected ones now readable, "
             f"{total.refused} not readable"
         )
+        self._report_names(total.names, is_dry_run=is_dry_run)
         if emptied := count_emptied(total.lost, is_dry_run=is_dry_run):
             would = "would have" if is_dry_run else "have"
             self.stdout.write(f"series that {would} no points left and are removed from lists: {emptied}")
+
+    def _report_names(self, names: Mapping[int, Sequence[str]], *, is_dry_run: bool) -> None:
+        """Report the series that go on under the name of their target, and those that several targets had mixed."""
+        if not names:
+            return
+        split = {series_id: each for series_id, each in names.items() if len(each) > 1}
+        would = "would be" if is_dry_run else "are"
+        self.stdout.write(
+            f"series that {would} named by their target: {len(names)}; split, as they mixed targets: {len(split)}"
+        )
+        series = Series.objects.in_bulk(sorted(split)[:_SHOWN])
+        for series_id, row in series.items():
+            title = describe_workload(row, direction=row.direction)
+            self.stdout.write(f"series {series_id}, {row.scope}, {title}: {', '.join(split[series_id])}")
+        if len(split) > len(series):
+            self.stdout.write(f"… and {len(split) - len(series)} more series")
 
 
 @dataclass(slots=True)
@@ -86,6 +106,7 @@ class _Total:
     differences: list[ReparseDifference] = field(default_factory=list)
     refusals: list[Rejection] = field(default_factory=list)
     lost: Counter[int] = field(default_factory=Counter)
+    names: dict[int, list[str]] = field(default_factory=dict)
 
     def add(self, outcome: ReparseOutcome) -> None:
         """Add one batch."""
@@ -98,6 +119,8 @@ class _Total:
         self.refusals += outcome.rejected[: _SHOWN - len(self.refusals)]
         for series_id, count in outcome.lost.items():
             self.lost[series_id] += count
+        for series_id, names in outcome.names.items():
+            self.names[series_id] = list(dict.fromkeys([*self.names.get(series_id, ()), *names]))
 
 
 def _describe(difference: ReparseDifference) -> str:

@@ -22,7 +22,7 @@ _PLACES_MAXIMUM: Final = 1000
 _PATH_MAXIMUM: Final = 4096
 # Engines without storage.
 _WITHOUT_STORAGE: Final = frozenset({"null", "cpuio", "exec", "net", "netsplice", "rdma"})
-# Engines whose `filename` names a device in words of their own: "trtype=PCIe traddr=0000.04.00.0 ns=1".
+# Engines whose `filename` is no path: "trtype=PCIe traddr=0000.04.00.0 ns=1".
 _OWN_WORDS: Final = frozenset({"spdk", "spdk_bdev", "xnvme"})
 _COLON: Final = re.compile(r"(?<!\\):")
 _DRIVE: Final = re.compile(r"[A-Za-z]")
@@ -33,7 +33,7 @@ _URL: Final = re.compile(
 _SOCKET: Final = re.compile(r"(?:^|&)socket=([^&]*)")
 # Links that udev keeps: by-id, by-path, by-uuid, …
 _STABLE_LINK: Final = re.compile(r"/dev/disk/by-[a-z]+/(?P<name>[^/]+)")
-# A file system in memory, below the directory of devices.
+# Filesystems in memory, below the directory of devices.
 _SHARED_MEMORY: Final = ("/dev/shm", "/dev/hugepages", "/dev/mqueue")  # noqa: S108
 _RAW_WINDOWS: Final = re.compile(r"\\\\\.\\(?P<name>[^\\]+)\\?")
 _WINDOWS: Final = re.compile(r"[A-Za-z]:[\\/]|\\\\")

@@ -156,7 +156,7 @@ def test_series_that_loses_all_its_points_is_counted_and_leaves_the_lists(
     report = run_command(*arguments)
 
     assert f"series that {would} no points left and are removed from lists: 1" in report
-    assert "(another series than before)" in report
+    assert f"changed: series {old.pk} → " in report
     assert (old.pk in [series.id for series in list_series(Filter()).items]) is bool(arguments)
 
 

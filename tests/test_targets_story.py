@@ -1,0 +1,348 @@
+"""Drives of one host: each has its series, also in a database whose series mixed them."""
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+from unittest import mock
+from uuid import UUID
+
+import pytest
+from django.core.management import call_command
+from django.db import connection
+
+from benchapp import judge, tasks
+from benchapp.fio import PARSER_VERSION
+from benchapp.intake.normalize import plan
+from benchapp.intake.normalize.batch import _settle, normalize_batch
+from benchapp.intake.normalize.reparse import reparse_outdated
+from benchapp.intake.posts.submissions import IncomingSubmission, accept_submission
+from benchapp.models import (
+    Host,
+    Incident,
+    Kind,
+    Level,
+    Measurement,
+    Notice,
+    Run,
+    Series,
+    Submission,
+    Subscription,
+)
+from benchapp.storage.actions.pools import set_pool
+from benchapp.storage.rules.target_name import MeasuredTarget
+from tests.envelopes import make_envelope
+from tests.factories import NOON, make_user
+from tests.stories import at_time, silence_queue
+from tests.test_no_io_story import IDLE, read_at
+
+pytestmark = pytest.mark.django_db
+
+STEP = timedelta(hours=6)
+SDA, SDB, SDC = ({"filename": f"/dev/{name}"} for name in ("sda", "sdb", "sdc"))
+UNNAMED = {"volume_type": "ssd"}
+
+
+def make_report(run: int, jobs: list[tuple[Mapping[str, str], int]], *, concurrent: bool = False) -> str:
+    """Return a report of jobs that differ in their place alone."""
+    options = {
+        "rw": "randread",
+        "bs": "4k",
+        "iodepth": "4",
+        "ioengine": "libaio",
+        "direct": "1",
+        "runtime": "60",
+    }
+    return json.dumps(
+        {
+            "fio version": "fio-3.36",
+            "timestamp_ms": round((NOON + run * STEP).timestamp() * 1000) + 61_000,
+            "jobs": [
+                {
+                    "jobname": f"job{number}",
+                    "groupid": 0 if concurrent else number,
+                    "error": 0,
+                    "elapsed": 61,
+                    "job options": {**options, **place},
+                    "read": read_at(iops),
+                    "write": IDLE,
+                    "trim": IDLE,
+                }
+                for number, (place, iops) in enumerate(jobs)
+            ],
+        }
+    )
+
+
+def submit(run: int, report: str, host: str = "db-1", **changes: Any) -> UUID:
+    started_at = NOON + run * STEP
+    body = make_envelope(started_at=started_at.isoformat(), finished_at=None, fio_output=report)
+    body = body | {"target": UNNAMED} | changes
+    with at_time(started_at + timedelta(minutes=2)):
+        row = Host.objects.get_or_create(name=host)[0]
+        return accept_submission(
+            IncomingSubmission(row.pk, Kind.ENVELOPE, json.dumps(body).encode(), UUID(body["id"]))
+        ).id
+
+
+def post_drives(runs: int, *, host: str = "db-1", speeds: Mapping[str, int], start: int = 0) -> None:
+    """Store runs that each measure some drives, one after the other."""
+    for run in range(start, start + runs):
+        jitter = run % 5 - 2
+        jobs = [({"filename": f"/dev/{name}"}, iops + jitter) for name, iops in speeds.items()]
+        submit(run, make_report(run, jobs), host)
+    while normalize_batch().claimed:
+        pass
+
+
+@contextmanager
+def before_names() -> Iterator[None]:
+    """Store as before targets had names."""
+    with mock.patch.object(plan, "name_target", lambda *_, **__: MeasuredTarget(None)):
+        yield
+
+
+def make_outdated() -> None:
+    Submission.objects.update(parser_version=PARSER_VERSION - 1)
+
+
+def count_points() -> dict[str | None, int]:
+    """Return the number of points by the name of the target; series without points are left out."""
+    return dict(
+        Series.objects.filter(measurement_count__gt=0).values_list("target_name", "measurement_count")
+    )
+
+
+@pytest.mark.parametrize("concurrent", [False, True])
+def test_drives_of_one_job_file_have_their_own_series(concurrent: bool) -> None:
+    for run in range(7):
+        submit(run, make_report(run, [(SDA, 500), (SDB, 200)], concurrent=concurrent))
+    while normalize_batch().claimed:
+        pass
+    while judge.judge_due().series_ids:
+        pass
+
+    assert count_points() == {"sda": 7, "sdb": 7}
+    levels = Level.objects.filter(metric="iops").values_list("series__target_name", "median")
+    assert dict(levels) == {"sda": 500.0, "sdb": 200.0}
+    assert set(Run.objects.values_list("target__target_name", flat=True)) == {None}
+    # The other one loads the host, whichever it is.
+    beside = "randread 4096 iodepth 4 numjobs 1 × 1"
+    assert {series.options.get("beside") for series in Series.objects.all()} == (
+        {beside} if concurrent else {None}
+    )
+
+
+def test_clones_of_a_job_are_one_target() -> None:
+    place = {
+        "directory": "/mnt/a",
+        "filename_format": "$jobnum/$filenum",
+        "unique_filename": "1",
+        "numjobs": "3",
+    }
+    report = json.loads(make_report(0, [(place, 100)] * 3, concurrent=True))
+    for job in report["jobs"]:
+        job["jobname"] = "clones"
+    submit(0, json.dumps(report))
+
+    normalize_batch()
+
+    assert list(Measurement.objects.values_list("series__target_name", "clones", "iops")) == [
+        ("/mnt/a", 3, 300.0)
+    ]
+    assert Run.objects.get().target.target_name == "/mnt/a"
+
+
+def test_agent_names_mount_points_and_describes_each_storage() -> None:
+    targets = [
+        {"path": "/data/x", "mount_point": "/data", "layout": {"filesystem": "xfs", "volume_type": "ssd"}},
+        {
+            "path": "/dev/sdb",
+            "device": {"kernel_name": "sdb", "identifier": "wwn-0x5", "class": "hdd"},
+            "layout": {"volume_type": "hdd"},
+        },
+    ]
+    jobs = [({"filename": "/data/x/1"}, 900), (SDB, 200)]
+    submit(0, make_report(0, jobs), targets=targets, target={"filesystem": "xfs", "instance_type": "m5"})
+
+    normalize_batch()
+
+    columns = ("target_name", "filesystem", "volume_type", "instance_type")
+    assert sorted(Series.objects.values_list(*columns)) == [
+        ("/data", "xfs", None, "m5"),
+        ("wwn-0x5", None, "hdd", "m5"),
+    ]
+    assert Run.objects.get().target.filesystem == "xfs"
+
+
+def test_pool_names_raw_devices_by_the_kernel() -> None:
+    device = {"kernel_name": "sdb", "class": "hdd"}
+    for host in ("db-1", "db-2"):
+        Host.objects.create(name=host, pool="db")
+        entry = {"path": "/dev/sdb", "device": device | {"identifier": f"wwn-{host}"}}
+        submit(0, make_report(0, [(SDB, 200)]), host, targets=[entry])
+
+    normalize_batch()
+
+    assert count_points() == {"sdb": 2}
+
+
+def test_series_of_a_host_that_joins_a_pool_goes_on_under_the_name_of_the_kernel() -> None:
+    entry = {"path": "/dev/sdb", "device": {"kernel_name": "sdb", "identifier": "wwn-1", "class": "hdd"}}
+    submit(0, make_report(0, [(SDB, 200)]), targets=[entry])
+    normalize_batch()
+    assert count_points() == {"wwn-1": 1}
+
+    set_pool("db-1", "db")
+    submit(1, make_report(1, [(SDB, 200)]), targets=[entry])
+    normalize_batch()
+
+    assert count_points() == {"sdb": 2}
+
+
+def test_series_of_an_older_agent_goes_on_under_the_name_that_the_newer_one_gives() -> None:
+    submit(0, make_report(0, [({"directory": "/data/bench"}, 200)]))
+    normalize_batch()
+    series = Series.objects.get()
+    assert series.target_name == "/data/bench"
+
+    entry = {"path": "/data/bench", "mount_point": "/data", "layout": UNNAMED}
+    submit(1, make_report(1, [({"directory": "/data/bench"}, 200)]), targets=[entry])
+    submit(2, make_report(2, [({"directory": "/data/bench"}, 200)]))
+    normalize_batch()
+    make_outdated()
+    assert reparse_outdated() == 3
+
+    assert count_points() == {"/data": 3}
+    assert Series.objects.get().pk == series.pk
+
+
+def test_name_that_the_sender_gives_goes_before_and_continues_the_series() -> None:
+    submit(0, make_report(0, [({}, 200)]))
+    normalize_batch()
+    assert count_points() == {None: 1}
+
+    submit(1, make_report(1, [({}, 200)]), target=UNNAMED | {"name": "scratch"})
+    normalize_batch()
+    make_outdated()
+    reparse_outdated()
+
+    assert count_points() == {"scratch": 2}
+
+
+def test_mixed_series_is_split_by_drive_and_an_unmixed_one_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    silence_queue(monkeypatch)
+    Subscription.objects.create(owner=make_user(), channel="webhook", address="http://127.0.0.1:9/")
+    with before_names():
+        post_drives(30, speeds={"sda": 500, "sdb": 480, "sdc": 200})
+        post_drives(20, host="db-2", speeds={"nvme0n1": 9000})
+        post_drives(12, host="db-2", speeds={"nvme0n1": 5000}, start=20)
+    with at_time(NOON + 32 * STEP):
+        tasks.judge()
+        mixed, unmixed = Series.objects.get(scope="host:db-1"), Series.objects.get(scope="host:db-2")
+        incident = Incident.objects.get(scope="host:db-2")
+        changes = set(unmixed.changes.values_list("pk", "state", "incident"))
+        notices = Notice.objects.count()
+        make_outdated()
+        while reparse_outdated():
+            pass
+        assert set(Series.objects.filter(judging_is_due=True).values_list("is_reread", flat=True)) == {True}
+        tasks.judge()
+
+    assert set(Series.objects.filter(scope="host:db-1").values_list("target_name", "measurement_count")) == {
+        ("sda", 30),
+        ("sdb", 30),
+        ("sdc", 30),
+    }
+    assert Series.objects.get(pk=mixed.pk).target_name == "sda"
+    levels = Level.objects.filter(metric="iops", series__scope="host:db-1")
+    assert dict(levels.values_list("series__target_name", "median")) == {
+        "sda": 500.0,
+        "sdb": 480.0,
+        "sdc": 200.0,
+    }
+    again = Series.objects.get(scope="host:db-2", measurement_count__gt=0)
+    assert (again.pk, again.target_name, again.measurement_count) == (unmixed.pk, "nvme0n1", 32)
+    assert set(again.changes.values_list("pk", "state", "incident")) == changes
+    assert Incident.objects.get(scope="host:db-2").pk == incident.pk
+    assert Notice.objects.count() == notices
+
+
+def test_drop_of_one_of_three_drives_is_found_when_history_is_read_again_without_a_notice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    silence_queue(monkeypatch)
+    Subscription.objects.create(owner=make_user(), channel="webhook", address="http://127.0.0.1:9/")
+    with before_names():
+        post_drives(24, speeds={"sda": 500, "sdb": 480, "sdc": 200})
+        post_drives(10, speeds={"sda": 500, "sdb": 480, "sdc": 80}, start=24)
+    with at_time(NOON + 34 * STEP):
+        tasks.judge()
+        assert not Incident.objects.exists()
+        make_outdated()
+        while reparse_outdated():
+            pass
+        tasks.judge()
+
+        incident = Incident.objects.get()
+        assert {change.series.target_name for change in incident.changes.select_related("series")} == {"sdc"}
+        assert not Notice.objects.exists()
+
+    # A drop in results that come afterwards is news.
+    post_drives(10, speeds={"sda": 100, "sdb": 480, "sdc": 80}, start=34)
+    with at_time(NOON + 44 * STEP):
+        tasks.judge()
+    assert set(Notice.objects.values_list("incident__changes__series__target_name", flat=True)) == {"sda"}
+
+
+@pytest.mark.parametrize("arguments", [(), ("--dry-run",)])
+def test_command_lists_what_is_split(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    with before_names():
+        post_drives(2, speeds={"sda": 500, "sdb": 480})
+        post_drives(1, host="db-2", speeds={"sda": 500})
+
+    call_command("renormalize", *arguments)
+
+    printed = capsys.readouterr().out
+    would = "would be" if arguments else "are"
+    assert f"series that {would} named by their target: 2; split, as they mixed targets: 1" in printed
+    assert "host:db-1, 4k random read" in printed
+    assert ": sda, sdb" in printed
+    names = {None} if arguments else {"sda", "sdb"}
+    assert set(Series.objects.values_list("target_name", flat=True)) == names
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_workers_name_one_series_once() -> None:
+    with before_names():
+        post_drives(1, speeds={"sda": 500})
+    unnamed = Series.objects.get()
+    ids = [submit(1, make_report(1, [(place, 500)])) for place in (SDA, SDB, SDA, SDC)]
+    begun, failures = threading.Barrier(len(ids)), []
+
+    def work(submission_id: UUID) -> None:
+        try:
+            begun.wait(timeout=60)
+            _settle([submission_id])
+        except Exception as error:
+            failures.append(error)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=work, args=[each]) for each in ids]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=120)
+
+    assert failures == []
+    points = count_points()
+    assert (points.pop(Series.objects.get(pk=unnamed.pk).target_name) >= 2, sum(points.values()) <= 3) == (
+        True,
+        True,
+    )
+    assert set(Series.objects.values_list("target_name", flat=True)) == {"sda", "sdb", "sdc"}
+    assert Series.objects.count() == 3
+    assert Measurement.objects.count() == 5
