@@ -49,6 +49,7 @@ from benchapp.series.read.titles import describe_value, format_size
 FAILED: Final = "failed-job"
 # More provisioned values would clutter the chart.
 _PROVISIONED_MAXIMUM: Final = 4
+_SIZES_MAXIMUM: Final = 16
 _KNOWN_MAXIMUM: Final = 4
 
 
@@ -203,6 +204,7 @@ class _LimitBuilder:
         self._provisioned = table.column("provisioned_iops")
         self._types, self._instances = table.column("volume_type"), table.column("instance_type")
         self._block_sizes = table.column("block_size_bytes")
+        self._sizes = table.column("volume_size_bytes")
 
     def list_given(self, rows: Sequence[int], limits: Sequence[Limit]) -> Iterator[ScalingLimit]:
         """Yield the given limits; a limit per volume is multiplied by the number of volumes."""
@@ -270,13 +272,21 @@ class _LimitBuilder:
             by_type = self._group_cells(column, rows)
             names = sorted(name for name in by_type if (is_instance, name) in known)
             for name in names[:_KNOWN_MAXIMUM]:
-                yield from self._list_of_type(known[is_instance, name], by_type[name])
+                limit = known[is_instance, name]
+                if not limit.depends_on_size:
+                    yield from self._list_of_type(limit, by_type[name])
+                    continue
+                by_size = self._group_cells(self._sizes, by_type[name])
+                for size, own in sorted(by_size.items())[:_SIZES_MAXIMUM]:
+                    yield from self._list_of_type(limit.at_size(size), own, size=f" {format_size(size)}")
 
-    def _list_of_type(self, limit: KnownLimit, rows: Sequence[int]) -> Iterator[ScalingLimit]:
-        """Yield the limit of a type in the unit of the metric, and its other limit by the block size.
+    def _list_of_type(
+        self, limit: KnownLimit, rows: Sequence[int], *, size: str = ""
+    ) -> Iterator[ScalingLimit]:
+        """Yield the limit of a type in the unit of the metric, its burst, and its other limit by the block size.
 
-        rows: of the cells that have the type. Of volumes the other limit is left out where the first one is lower at
-        every x: it never applies.
+        rows: of the cells that have the type; size: of their volumes, if the limit depends on it. Of volumes the other
+        limit is left out where the first one is lower at every x: it never applies.
         """
         cells, sizes = self._find_cells(rows), self._find_only(self._block_sizes, rows)
         counts = self._count_volumes_of_layouts(rows) if limit.is_instance else self._count_volumes(rows)
@@ -285,7 +295,7 @@ class _LimitBuilder:
             None if not count else 1 / count if limit.is_instance else float(count)
             for count in _keep_places(counts, cells)
         ]
-        start = f"instance {limit.name}" if limit.is_instance else limit.name
+        start = f"instance {limit.name}" if limit.is_instance else f"{limit.name}{size}"
         times = "" if limit.is_instance or self._metric.is_per_volume else " × n"
         is_iops = self._metric.base == "iops"
         other_name = "bandwidth_bytes_per_s" if is_iops else "iops"
@@ -295,6 +305,10 @@ class _LimitBuilder:
             yield ScalingLimit(
                 f"{start} {format_with_unit(native, self._metric)}{times}", values, is_given=True, cells=cells
             )
+        if is_iops and limit.burst_iops and native and native < limit.burst_iops:
+            values = tuple(None if factor is None else limit.burst_iops * factor for factor in factors)
+            text = format_with_unit(limit.burst_iops, self._metric)
+            yield ScalingLimit(f"{start} burst {text}{times}", values, is_given=True, cells=cells)
         if other is None:
             return
         converted = [

@@ -7,7 +7,7 @@ Facts of the environment that senders can provide:
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -17,7 +17,9 @@ from benchapp.fio.merging.histogram import is_saturated
 from benchapp.fio.report import Direction, Document, Group, Job, Latency, Samples, SteadyState
 from benchapp.fio.workload.sizes import parse_size
 from benchapp.fio.workload.spec import WorkloadSpec
-from benchapp.series.validity.inputs import RunFailure, Steadiness, ValidityInputs
+from benchapp.framework.read.limits import read_known_limits
+from benchapp.series.validity.badges import format_size
+from benchapp.series.validity.inputs import RunFailure, Steadiness, SustainedRate, ValidityInputs
 
 
 def _split(names: str) -> tuple[str, ...]:
@@ -73,6 +75,7 @@ class RunContext:
     load: float | None
     cpu_count: int | None
     other_io_percent: float | None
+    sustained: tuple[SustainedRate, ...]
     failure: RunFailure | None = None
 
 
@@ -105,8 +108,36 @@ def read_run_context(
         load=_read_number(conditions.get("load_before")),
         cpu_count=environment.get("cpu_count"),
         other_io_percent=_read_number(_read_facts(conditions, "other_io_before").get("busy_percent")),
+        sustained=tuple(_list_sustained(environment, target)),
         failure=failure,
     )
+
+
+def _list_sustained(environment: Mapping[str, Any], target: Mapping[str, Any]) -> Iterator[SustainedRate]:
+    """Yield what volumes and instance sustain without burst credits, as far as it is published."""
+    known = read_known_limits()
+    is_array = target.get("raid_level") or target.get("stripe_count")
+    size, count = target.get("volume_size_bytes"), target.get("volume_count") or (0 if is_array else 1)
+    volume = known.get((False, (target.get("volume_type") or "").lower()))
+    if volume and volume.depends_on_size and size and count:
+        each = volume.at_size(size)
+        rates = (each.iops, each.bandwidth_bytes_per_s)
+        name = f"{volume.name} of {format_size(size)}{f' × {count}' if count > 1 else ''}"
+        yield SustainedRate(name, *(None if rate is None else rate * count for rate in rates))
+    instance = known.get((True, (target.get("instance_type") or "").lower()))
+    if instance and instance.sustained_iops and (volume or _is_block_store(environment)):
+        yield SustainedRate(instance.name, instance.sustained_iops, instance.sustained_bandwidth_bytes_per_s)
+
+
+def _is_block_store(environment: Mapping[str, Any]) -> bool:
+    return "elastic block store" in (environment.get("device_model") or "").lower()
+
+
+def _add_rates(group: Group) -> dict[str, Any]:
+    parts = _list_parts(group.directions)
+    iops = [part.iops for part in parts if part.iops is not None]
+    bandwidths = [part.bandwidth_bytes_per_s for part in parts if part.bandwidth_bytes_per_s is not None]
+    return {"all_iops": sum(iops), "all_bytes_per_s": sum(bandwidths)}
 
 
 def _find_memory_filesystem(facts: Mapping[str, Any], target: Mapping[str, Any]) -> str:
@@ -148,8 +179,11 @@ def _find_storage(
     mount_options = (target.get("mount_options") or "").lower().split(",")
     if filesystem in _MEMORY_FILESYSTEMS or volume.startswith(_MEMORY_VOLUMES) or "dax" in mount_options:
         return "memory"
-    is_block_store = "elastic block store" in (environment.get("device_model") or "").lower()
-    if is_block_store or filesystem in _NETWORK_FILESYSTEMS or volume.startswith(_NETWORK_VOLUMES):
+    if (
+        _is_block_store(environment)
+        or filesystem in _NETWORK_FILESYSTEMS
+        or volume.startswith(_NETWORK_VOLUMES)
+    ):
         return "network"
     return None
 
@@ -215,6 +249,8 @@ def collect_validity_inputs(
         load=context.load,
         cpu_count=context.cpu_count,
         other_io_percent=context.other_io_percent,
+        sustained=context.sustained,
+        **_add_rates(group),
         **_describe_queue(group, jobs, spec),
         **_describe_steady_state(jobs),
         **_describe_samples(context, direction, latency),

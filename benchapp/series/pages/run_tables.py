@@ -343,6 +343,11 @@ BADGES: Final[dict[str, Rule]] = {
         "The job ran for less than 30 s.",
         "Set runtime=60 or more and time_based.",
     ),
+    "above-baseline": Rule(
+        "The volumes or the instance reached more than they sustain at their size: burst credits of gp2, st1, sc1, t3"
+        " or t4g.",
+        "Measure until the credits are spent, or use types without credits.",
+    ),
     "not-steady": Rule(
         "fio did not attain its steadystate criterion; or the values of the trace range over more than 20 % of their"
         " average, or drift by more than 10 %.",

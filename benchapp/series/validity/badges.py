@@ -15,6 +15,7 @@ CODES: Final = (
     "degraded-raid",
     "busy",
     "too-short",
+    "above-baseline",
     "not-steady",
     "cpu-bound",
     "stalls",

@@ -37,6 +37,15 @@ class Steadiness:
 
 
 @dataclass(frozen=True, slots=True)
+class SustainedRate:
+    """What the volumes or the instance of a run sustain without burst credits; None: no limit."""
+
+    name: str
+    iops: float | None
+    bandwidth_bytes_per_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class RunFailure:
     """Why a run failed. error: fio's first errno, INCOMPLETE if no job reported one."""
 
@@ -63,6 +72,7 @@ class ValidityInputs:
     bandwidth_variation: stdev/mean of bandwidth_samples samples. members_missing, sync_action: of an md array;
     raid_state: as reported by btrfs, ZFS or a controller. cached_by: storage that caches direct I/O, "" for none.
     load: average of the minute before the run; other_io_percent: time in which others kept the storage busy.
+    all_iops, all_bytes_per_s: of all directions of the group.
     memory_filesystem: tmpfs, ramfs or a RAM disk that holds the files.
     """
 
@@ -112,3 +122,6 @@ class ValidityInputs:
     load: float | None = None
     cpu_count: int | None = None
     other_io_percent: float | None = None
+    sustained: tuple[SustainedRate, ...] = ()
+    all_iops: float | None = None
+    all_bytes_per_s: float | None = None

@@ -46,6 +46,8 @@ MEAN_WITHIN: Final = 0.02
 _MEAN_NOISE_NS: Final = 1_000.0
 # The trace without its ends may differ from the summary by the slope that is still steady, and as much again.
 TRACE_FACTOR: Final = 1.2
+# Above the rounding of sizes and rates.
+BURST_FACTOR: Final = 1.1
 # Per cent of the time. As the agent's --skip-if-busy.
 OTHER_IO_PERCENT: Final = 20.0
 # Of the average over the window. SNIA Solid State Storage Performance Test Specification 2.0: data and slope excursion.
@@ -373,6 +375,26 @@ def _judge_load(inputs: ValidityInputs) -> Badge | None:
     )
 
 
+def _judge_burst(inputs: ValidityInputs) -> Badge | None:
+    """Find rates that burst credits alone explain; volumes merge small sequential I/Os, so that their IOPS do not."""
+    if not inputs.is_direct or inputs.cached_by:
+        return None
+    iops, bandwidth = inputs.all_iops if inputs.is_random else None, inputs.all_bytes_per_s
+    for limit in inputs.sustained:
+        for rate, least, scale, unit in (
+            (iops, limit.iops, 1.0, "IOPS"),
+            (bandwidth, limit.bandwidth_bytes_per_s, 1e6, "MB/s"),
+        ):
+            if rate is not None and least is not None and rate > BURST_FACTOR * least:
+                return Badge(
+                    "above-baseline",
+                    f"{format_count(rate / scale)} {unit} exceed the {format_count(least / scale)} {unit} that"
+                    f" {limit.name} sustains: burst credits served the rest, until they are spent.",
+                    {"rate": rate, "sustained": least},
+                )
+    return None
+
+
 def _judge_memory_filesystem(inputs: ValidityInputs) -> Badge | None:
     if not inputs.memory_filesystem:
         return None
@@ -388,6 +410,7 @@ _OF_A_WHOLE_JOB: Final = (
     _judge_flight,
     _judge_cache,
     _judge_duration,
+    _judge_burst,
     _judge_steadiness,
     _judge_cpu,
     _judge_stalls,

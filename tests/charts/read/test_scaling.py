@@ -425,6 +425,17 @@ def test_published_limits_are_those_of_the_types_and_the_lowest_applies():
     assert list(describe_applicable_limits(read())) == []
 
 
+def test_published_limit_of_a_volume_with_burst_credits_depends_on_its_size():
+    make_sweep({1: 3010.0, 2: 6020.0}, target={"volume_type": "gp2", "volume_size_bytes": 100 * 2**30})
+
+    chart = read(limits=("known",))
+
+    assert [(each.name, each.values) for each in chart.facets[0].limits] == [
+        ("gp2 100 GiB 300 IOPS × n", (300, 600)),
+        ("gp2 100 GiB burst 3\u202f000 IOPS × n", (3000, 6000)),
+    ]
+
+
 def make_limited_sweep(block_sizes, counts=(1, 2, 4)):
     """Make a series of 10 000 IOPS for each block size and number of gp3 volumes at an m5.4xlarge."""
     host = make_host("db-1")

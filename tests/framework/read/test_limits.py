@@ -64,3 +64,23 @@ def test_invalid_file_is_an_error_of_the_system_checks(tmp_path: Path) -> None:
     assert "own.csv, line 1: the columns must be" in found.msg
     assert "absent.csv" in absent.msg
     assert check_limits_file(None) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "size_bytes", "iops", "bandwidth_mib_per_s"),
+    [
+        ("gp2", 100 * 2**30, 300, 250),
+        ("gp2", 20 * 2**30, 100, 250),
+        ("gp2", 8 * 2**40, 16_000, 250),
+        ("gp2", None, 16_000, 250),
+        ("st1", 2 * 2**40, 500, 80),
+        ("st1", 16 * 2**40, 500, 500),
+        ("gp3", 100 * 2**30, 16_000, 1000),
+    ],
+)
+def test_sustained_limit_of_a_volume_depends_on_its_size(
+    name: str, size_bytes: int | None, iops: float, bandwidth_mib_per_s: float
+) -> None:
+    limit = read_known_limits()[False, name].at_size(size_bytes)
+
+    assert (limit.iops, limit.bandwidth_bytes_per_s) == (iops, bandwidth_mib_per_s * MIB)

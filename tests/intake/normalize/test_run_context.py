@@ -100,3 +100,35 @@ def test_load_and_other_io_are_conditions_of_the_run() -> None:
 
     assert (context.load, context.cpu_count, context.other_io_percent) == (9.5, 8, 31.0)
     assert (unknown.load, unknown.cpu_count, unknown.other_io_percent) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("target", "sustained"),
+    [
+        (
+            {"volume_type": "gp2", "volume_size_bytes": "100GiB", "volume_count": 1},
+            [("gp2 of 100 GiB", 300.0)],
+        ),
+        ({"volume_type": "gp2", "volume_size_bytes": "8GiB", "volume_count": 1}, [("gp2 of 8 GiB", 100.0)]),
+        (
+            {"volume_type": "gp2", "volume_size_bytes": "100GiB", "volume_count": 4},
+            [("gp2 of 100 GiB × 4", 1200.0)],
+        ),
+        (
+            {"volume_type": "gp2", "volume_size_bytes": "6TiB", "volume_count": 1},
+            [("gp2 of 6 TiB", 16_000.0)],
+        ),
+        ({"volume_type": "gp2", "volume_size_bytes": "100GiB"}, [("gp2 of 100 GiB", 300.0)]),
+        ({"volume_type": "gp2", "volume_size_bytes": "100GiB", "raid_level": "raid0"}, []),
+        ({"volume_type": "gp2", "volume_count": 1}, []),
+        ({"volume_type": "gp3", "volume_size_bytes": "100GiB", "volume_count": 1}, []),
+        ({"volume_type": "gp3", "instance_type": "t3.large"}, [("t3.large", 4000.0)]),
+        ({"instance_type": "t3.large"}, []),
+    ],
+)
+def test_sustained_rates_depend_on_size_and_number_of_volumes(
+    target: dict[str, Any], sustained: list[tuple[str, float]]
+) -> None:
+    found = describe(target=target, environment={}).sustained
+
+    assert [(each.name, each.iops) for each in found] == sustained

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from benchapp.series.validity.badges import CODES, format_count, format_size, format_time, is_doubtful
-from benchapp.series.validity.inputs import Steadiness, ValidityInputs
+from benchapp.series.validity.inputs import Steadiness, SustainedRate, ValidityInputs
 from benchapp.series.validity.rules import count_beyond, is_too_few, judge_validity
 
 GIB = 2**30
@@ -35,6 +35,7 @@ GOOD = ValidityInputs(
     members_missing=0,
 )
 ZFS = {"cached_by": "ZFS (before 2.3)", "file_bytes": 20 * GIB, "memory_bytes": 64 * GIB}
+GP2 = {"sustained": (SustainedRate("gp2 of 100 GiB", 300.0, None),)}
 SLOW = {"percentiles": ((50.0, 1e6), (99.0, 2e6)), "minimum_ns": 0.8e6, "p99_99_ns": None}
 
 
@@ -135,6 +136,14 @@ def test_nothing_is_judged_from_what_is_not_known() -> None:
             {"steadiness": Steadiness(0.0, 0.0, 2e6, is_iops=False), "bandwidth_bytes_per_s": 1e6},
             ["inconsistent"],
         ),
+        (GP2 | {"all_iops": 3010.0}, ["above-baseline"]),
+        (GP2 | {"all_iops": 330.0}, []),
+        (GP2 | {"all_iops": 3010.0, "is_random": False}, []),
+        (GP2 | {"all_iops": 3010.0, "is_direct": None}, []),
+        (
+            {"sustained": (SustainedRate("st1 of 1 TiB", None, 40e6),), "all_bytes_per_s": 250e6},
+            ["above-baseline"],
+        ),
         # p99 below the mean: a hundredth of all I/Os took up to 1 s.
         (SLOW | {"maximum_ns": 1e9, "mean_ns": 10e6}, []),
         (SLOW | {"maximum_ns": 3e6, "mean_ns": 5e6}, ["inconsistent"]),
@@ -191,6 +200,7 @@ def test_every_badge_is_in_the_list_and_has_a_sentence_and_numbers_that_are_numb
     badges = [
         *judge_validity(dataclasses.replace(GOOD, error=5)),
         *judge_validity(dataclasses.replace(GOOD, did_io=False)),
+        *judge_validity(dataclasses.replace(GOOD, **GP2, all_iops=3010.0)),
         *judge_validity(
             ValidityInputs(
                 runtime_s=3.0,
@@ -235,6 +245,9 @@ def test_sentences_include_the_values() -> None:
     )
     assert "The IOPS of the trace is 160 % of that in the report" in sentence_of(
         steadiness=Steadiness(0.0, 0.0, 1600.0), iops=1000.0
+    )
+    assert "3\u202f010 IOPS exceed the 300 IOPS that gp2 of 100 GiB sustains" in sentence_of(
+        **GP2, all_iops=3010.0
     )
     assert "Mean read latency 2.5 µs" in sentence_of(read_mean_ns=2_500.0)
     assert "5.2 I/Os in flight, 16.2 % of iodepth × numjobs (32): fio, the CPU" in sentence_of(in_flight=5.2)
