@@ -46,7 +46,7 @@ from benchapp.notices.write.enqueue import send_due
 from benchapp.notices.write.layout_answers import is_question_due, notify_layout_answers
 from benchapp.notices.write.outbox import forget_old_notices
 from benchapp.notices.write.silence_notices import notify_silent_hosts
-from benchapp.policies.write.dry_runs import advance_dry_runs, forget_old_dry_runs, has_running_dry_runs
+from benchapp.policies.write import advance_dry_runs, forget_old_dry_runs, has_running_dry_runs
 from benchapp.requests.write.confirmation import request_confirmations
 from benchapp.requests.write.polling import expire_requests, forget_old_requests
 

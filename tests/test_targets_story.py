@@ -31,7 +31,7 @@ from benchapp.models import (
     Submission,
     Subscription,
 )
-from benchapp.storage.actions.pools import set_pool
+from benchapp.storage.actions import set_pool
 from benchapp.storage.rules.target_name import MeasuredTarget
 from tests.envelopes import make_envelope
 from tests.factories import NOON, make_user

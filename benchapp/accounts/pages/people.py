@@ -12,7 +12,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
 from benchapp.accounts.pages.forms import RoleForm
-from benchapp.accounts.pages.one_time_secret import keep_for_next_page, take_from_last_page
+from benchapp.accounts.pages.tokens import keep_for_next_page, take_from_last_page
 from benchapp.accounts.write.accounts import (
     change_role,
     create_invitation,

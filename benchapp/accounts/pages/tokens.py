@@ -1,18 +1,91 @@
-"""API and enrollment tokens, for admins; host tokens are on the host pages."""
+"""API and enrollment tokens and signed links; secrets that a page shows once. Host tokens are on the host pages."""
+
+from dataclasses import asdict, dataclass
+from typing import Final
+from urllib.parse import unquote_plus
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse
+from django.db.models import Q
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from benchapp.accounts.pages.forms import TokenForm
-from benchapp.accounts.pages.one_time_secret import keep_for_next_page, take_from_last_page
-from benchapp.accounts.write.tokens import issue_token, revoke_token
-from benchapp.framework.pages.access import needs_role, read_person
+from benchapp.accounts.read import belongs_to, page_links
+from benchapp.accounts.write.tokens import issue_token, revoke_link, revoke_token
+from benchapp.framework.pages.access import can, needs_role, read_person
+from benchapp.framework.pages.command_lines import format_curl_command
 from benchapp.framework.pages.filter_forms import list_errors
-from benchapp.models import ApiToken, Role, Scope
+from benchapp.framework.pages.page_context import make_base_url
+from benchapp.framework.pages.pagination import turn_page
+from benchapp.framework.pages.security import mark_secret
+from benchapp.models import ApiToken, Role, Scope, SignedLink
+
+LINKS_ON_A_PAGE: Final = 100
+
+
+@never_cache
+@require_safe
+@needs_role(Role.VIEWER)
+def signed_links(request: HttpRequest) -> HttpResponse:
+    """List the signed links that the visitor may revoke, newest first."""
+    errors: list[str] = []
+    page, links = turn_page(
+        request,
+        errors,
+        read=lambda after: page_links(_choose_links(request), after=after, limit=LINKS_ON_A_PAGE),
+    )
+    context = {
+        **links,
+        "errors": errors,
+        "lines": [(row, unquote_plus(row.url)) for row in page.items],
+        "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/links", is_personal=True),
+    }
+    return render(request, "accounts/signed_links.html", context, status=400 if errors else 200)
+
+
+@require_POST
+@needs_role(Role.VIEWER)
+def revoke_signed_link(request: HttpRequest, link_id: int) -> HttpResponse:
+    """Revoke a signed link and return to the list."""
+    if not SignedLink.objects.filter(_choose_links(request), pk=link_id).exists():
+        raise Http404(f"Signed link {link_id} does not exist.")
+    revoke_link(link_id)
+    messages.success(request, f"Signed link {link_id} is revoked.", extra_tags="good")
+    return redirect("signed_links")
+
+
+def _choose_links(request: HttpRequest) -> Q:
+    return Q() if can(request.user, Role.ADMIN) else belongs_to(read_person(request), None)
+
+
+# In the session, not in a message: messages are stored in a cookie. Removed by the next page.
+_KEY: Final = "one_time_secret"
+
+
+@dataclass(frozen=True, slots=True)
+class OneTimeSecret:
+    """A secret with its title. command: shell lines that use it, "" for none."""
+
+    title: str
+    secret: str
+    command: str = ""
+
+
+def keep_for_next_page(request: HttpRequest, title: str, secret: str, *, command: str = "") -> None:
+    """Store a secret for the next page."""
+    request.session[_KEY] = asdict(OneTimeSecret(title, secret, command))
+
+
+def take_from_last_page(request: HttpRequest) -> OneTimeSecret | None:
+    """Return the secret that the previous request stored, and remove it."""
+    stored = request.session.pop(_KEY, None)
+    if stored is None:
+        return None
+    mark_secret(request)
+    return OneTimeSecret(**stored)
 
 
 @never_cache

@@ -1,13 +1,20 @@
-"""Accounts from one-time links, roles, and limits for failed sign-ins."""
+"""Accounts from one-time links and OpenID Connect, roles, preferences, and limits for failed sign-ins.
+
+The account of a person who signs in with an OpenID Connect provider. The key is issuer and subject of the verified ID
+token. A name or an address of the provider gives no access to an existing account, unless the setting allows it for
+confirmed addresses.
+"""
 
 import hashlib
 import re
 import secrets
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from ipaddress import ip_address, ip_network
 from typing import Any, Final
 
+from django.conf import settings
 from django.contrib.auth.hashers import make_password
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
@@ -15,9 +22,9 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from benchapp.accounts.write.links import revoke_links_of
 from benchapp.accounts.write.throttle import LimitReached, count_attempt, forget_attempt
-from benchapp.accounts.write.tokens import revoke_token
+from benchapp.accounts.write.tokens import revoke_links_of, revoke_token
+from benchapp.catalog.grammar import LENGTH_MAXIMUM, BadFilter, parse_filter, write_filter
 from benchapp.framework.write.audit import record_write, snapshot
 from benchapp.framework.write.conflicts import retry_conflicts
 from benchapp.models import (
@@ -343,3 +350,157 @@ def _require_another_admin(user: User) -> None:
 
 def _digest(secret: str) -> bytes:
     return hashlib.sha256(secret.encode()).digest()
+
+
+# Highest first.
+_ORDER: Final = (Role.ADMIN, Role.EDITOR, Role.VIEWER)
+
+
+@dataclass(frozen=True, slots=True)
+class OidcProvider:
+    """An OpenID Connect provider. roles: of groups, "*" for everybody; empty: roles are set on the page People."""
+
+    issuer: str
+    client_id: str
+    client_secret: str
+    name: str
+    scopes: str
+    username_claim: str
+    groups_claim: str
+    roles: Mapping[str, str]
+    links_by_email: bool
+
+
+class SignInRefused(Exception):
+    """A person whom the provider knows, but who may not sign in; the message gives the reason."""
+
+
+def read_provider() -> OidcProvider | None:
+    """Return the provider of the settings or None."""
+    given: dict[str, Any] | None = settings.OIDC
+    return None if given is None else OidcProvider(**given)
+
+
+def choose_role(groups: Collection[str], roles: Mapping[str, str]) -> Role | None:
+    """Return the highest role of these groups; "*" is everybody. None if no group has one."""
+    found = {roles[group] for group in (*groups, "*") if group in roles}
+    return next((role for role in _ORDER if role.value in found), None)
+
+
+def read_groups(claims: Mapping[str, Any], claim: str) -> list[str]:
+    """Return the groups of a claim: a list of texts, or one text."""
+    value = claims.get(claim)
+    if isinstance(value, str):
+        return [value]
+    return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []
+
+
+@retry_conflicts
+@transaction.atomic
+def find_or_create_account(claims: Mapping[str, Any], provider: OidcProvider) -> User:
+    """Return the active account of verified claims, with its role of today; a new one for an unknown person.
+
+    Raises SignInRefused.
+    """
+    role = choose_role(read_groups(claims, provider.groups_claim), provider.roles)
+    if provider.roles and role is None:
+        raise SignInRefused("none of your groups has a role on this server")
+    subject = claims.get("sub")
+    if not isinstance(subject, str) or not 0 < len(subject) <= 255:
+        raise SignInRefused("the provider sent no valid subject")
+    known = (
+        ExternalIdentity.objects.select_related("user")
+        .filter(issuer=provider.issuer, subject=subject)
+        .first()
+    )
+    user = known.user if known else _link_by_email(claims, provider)
+    if user is None:
+        return _create(claims, provider, subject=subject, role=role or Role.VIEWER)
+    if not user.is_active:
+        raise SignInRefused("the account is deactivated")
+    if known is None:
+        ExternalIdentity.objects.create(user=user, issuer=provider.issuer, subject=subject)
+        record_account(user, "linked", None, {"issuer": provider.issuer})
+    if role is not None and user.role != role:
+        try:
+            change_role(user, role)
+        except ValidationError as error:
+            raise SignInRefused(" ".join(error.messages)) from error
+        user.refresh_from_db(fields=["role"])
+    return user
+
+
+def _link_by_email(claims: Mapping[str, Any], provider: OidcProvider) -> User | None:
+    """Return the one account whose confirmed address the provider has verified, too; None unless the setting is on."""
+    address = claims.get("email")
+    if (
+        not provider.links_by_email
+        or claims.get("email_verified") is not True
+        or not isinstance(address, str)
+    ):
+        return None
+    found = User.objects.filter(email__iexact=address, is_active=True).exclude(email="")[:2]
+    return found[0] if len(found) == 1 else None
+
+
+def _create(claims: Mapping[str, Any], provider: OidcProvider, *, subject: str, role: Role) -> User:
+    name = claims.get(provider.username_claim)
+    if not isinstance(name, str) or not name:
+        raise SignInRefused(f"the provider sent no {provider.username_claim}")
+    user = User(username=name, role=role, password=make_password(None))
+    try:
+        check_username(user)
+    except ValidationError as error:
+        if User.objects.filter(username=name).exists():
+            raise SignInRefused(f"the name {name} belongs to another account of this server") from error
+        raise SignInRefused(f"{name[:150]!r} cannot be a user name: {' '.join(error.messages)}") from error
+    user.save(force_insert=True)
+    ExternalIdentity.objects.create(user=user, issuer=provider.issuer, subject=subject)
+    after = {**snapshot(user, "username", "role"), "issuer": provider.issuer}
+    record_write(AuditKind.ACCOUNT, "created", object_id=user.pk, name=user.username, after=after, by=user)
+    return user
+
+
+@dataclass(frozen=True, slots=True)
+class Preferences:
+    """What pages show to a user; fields as in User. default_filter: in the canonical form (`read_default_filter`)."""
+
+    time_zone: str
+    rate_units: RateUnits
+    theme: Theme
+    default_filter: str
+
+
+def read_default_filter(text: str) -> str:
+    """Return a filter in its canonical form; "" for none. Raises BadFilter, also for a time range or a metric."""
+    written = write_filter(parse_filter(text))
+    if len(written) > LENGTH_MAXIMUM:
+        raise BadFilter(
+            f"The filter has {len(written)} characters in full; at most {LENGTH_MAXIMUM} are allowed"
+        )
+    return written
+
+
+def save_preferences(user: User, wanted: Preferences) -> None:
+    """Save the preferences of a user."""
+    _save(user, **asdict(wanted))
+
+
+def save_theme(user: User, theme: Theme) -> None:
+    """Save the theme of a user, which the switch in the header sets, too."""
+    _save(user, theme=theme)
+
+
+@transaction.atomic
+def _save(user: User, **fields: str) -> None:
+    # Two forms that are sent at the same time: the record of the second has the values of the first.
+    stored = User.objects.select_for_update(no_key=True).get(pk=user.pk)
+    record_write(
+        AuditKind.ACCOUNT,
+        "preferences_changed",
+        object_id=user.pk,
+        name=user.username,
+        before=snapshot(stored, *fields),
+        after=fields,
+    )
+    User.objects.filter(pk=user.pk).update(**fields)

@@ -22,7 +22,7 @@ from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
 from benchapp.accounts.write.accounts import network_of
-from benchapp.accounts.write.rate_limit import Counted, WindowQuota
+from benchapp.accounts.write.throttle import Counted, WindowQuota
 from benchapp.framework.api.answers import JsonRenderer
 from benchapp.framework.api.permissions import read_api_token
 from benchapp.framework.api.problems import DATABASE_AWAY, Problem, answer_database_away, bad_value

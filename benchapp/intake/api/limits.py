@@ -6,7 +6,7 @@ from typing import Final
 
 from django.conf import settings
 
-from benchapp.accounts.write.rate_limit import WindowQuota
+from benchapp.accounts.write.throttle import WindowQuota
 from benchapp.framework.api.problems import RETRY_AFTER_S, Problem
 from benchapp.framework.readiness import measure_disk
 from benchapp.intake.posts.submissions import count_backlog

@@ -12,7 +12,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from rest_framework.request import Request
 
-from benchapp.accounts.api.links import MayReadOrHasLink, SignedParameters, make_base_url
+from benchapp.accounts.api import MayReadOrHasLink, SignedParameters, make_base_url
 from benchapp.catalog.grammar import write_filter
 from benchapp.framework.api.parameters import (
     ChoiceParameter,

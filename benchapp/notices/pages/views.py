@@ -10,7 +10,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from benchapp.accounts.pages.one_time_secret import keep_for_next_page, take_from_last_page
+from benchapp.accounts.pages.tokens import keep_for_next_page, take_from_last_page
 from benchapp.accounts.write.throttle import LimitReached
 from benchapp.framework.pages.access import can, needs_role, read_person
 from benchapp.framework.pages.command_lines import format_curl_command

@@ -30,7 +30,7 @@ from benchapp.operation.archive.matching import map_measured, map_rows, map_tria
 from benchapp.operation.archive.references import rewrite_events, rewrite_panels
 from benchapp.operation.archive.staging import stage_archive
 from benchapp.operation.archive.tables import TABLES, ArchiveTable, list_foreign_keys
-from benchapp.policies.write.policies import POLICIES_MAXIMUM
+from benchapp.policies.write import POLICIES_MAXIMUM
 
 _BATCH: Final = 500
 # Ids of a table for one statement.

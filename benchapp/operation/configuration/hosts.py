@@ -6,7 +6,7 @@ from typing import Final
 from benchapp.framework.write.conflicts import BadValue
 from benchapp.models import Host, User
 from benchapp.operation.configuration.section import ConfigurationSection, Member, StoredEntry, Values
-from benchapp.storage.actions.pools import set_pool
+from benchapp.storage.actions import set_pool
 
 POOL_MAXIMUM: Final = 100
 

@@ -14,7 +14,7 @@ from benchapp.operation.configuration.section import (
     list_members,
     normalize_entry,
 )
-from benchapp.policies.write.policies import POLICIES
+from benchapp.policies.write import POLICIES
 
 
 def _list_stored() -> Sequence[StoredEntry]:

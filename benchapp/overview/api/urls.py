@@ -2,7 +2,7 @@
 
 from django.urls import path, register_converter
 
-from benchapp.accounts.api import links
+from benchapp.accounts import api as links
 from benchapp.charts.api import comparison, dependence, history, matrix, scaling
 from benchapp.charts.images.frame import FORMATS
 from benchapp.detection import api
@@ -17,7 +17,7 @@ from benchapp.layouts.api import layouts, prices
 from benchapp.layouts.api.experiments import experiment
 from benchapp.notices.api import feed, subscriptions
 from benchapp.overview.api import fleet, index
-from benchapp.policies.api import detection_policies
+from benchapp.policies import api as detection_policies
 from benchapp.reports.api import chart_images, status_badge, studies, study_snapshots
 from benchapp.requests.api import confirmation_policies, host_schedules, run_requests, wanted_schedules
 from benchapp.series.api import points, runs, series

@@ -15,8 +15,7 @@ from benchapp.incidents.read.shapes import IncidentRow
 from benchapp.models import IncidentState, Severity, Subscription
 from benchapp.overview.read.attention import COUNT_MAXIMUM, RECENT, Backlog
 from benchapp.overview.read.hosts import FleetHosts
-from benchapp.storage.read.agent_versions import is_outdated
-from benchapp.storage.read.hosts import HostRow
+from benchapp.storage.read.hosts import HostRow, is_outdated
 
 # Of each kind; the page of the kind has all.
 _LINES_MAXIMUM: Final = 4

@@ -4,8 +4,10 @@ from django.urls import path, register_converter
 from django.urls.converters import StringConverter
 from django.views.generic import RedirectView
 
-from benchapp.accounts.pages import links, oidc, own_account, password_reset, people, preferences, tokens
+from benchapp.accounts.pages import own_account, people, sign_in, tokens
+from benchapp.accounts.pages import own_account as preferences
 from benchapp.accounts.pages import sign_in as accounts
+from benchapp.accounts.pages import tokens as links
 from benchapp.charts.pages import matrix
 from benchapp.charts.pages.comparison import views as comparison
 from benchapp.charts.pages.history import views as history
@@ -29,7 +31,7 @@ from benchapp.overview.pages import page as overview
 from benchapp.overview.pages import pins
 from benchapp.overview.pages.docs import views as documentation
 from benchapp.overview.pages.search import views as searches
-from benchapp.policies.pages import views as policies
+from benchapp.policies import pages as policies
 from benchapp.reports.pages import edit as study_edits
 from benchapp.reports.pages import shared as shared_studies
 from benchapp.reports.pages import views as studies
@@ -331,11 +333,11 @@ urlpatterns = [
     path("account/theme", preferences.change_theme, name="change_theme"),
     path("account/email", own_account.change_own_email, name="change_own_email"),
     page("account/email/<str:secret>/", own_account.confirm_own_email, "accounts#lost-password"),
-    page("reset-password/", password_reset.request_password_link, "accounts#lost-password"),
-    page("reset-password/<str:secret>/", password_reset.set_new_password, "accounts#lost-password"),
+    page("reset-password/", sign_in.request_password_link, "accounts#lost-password"),
+    page("reset-password/<str:secret>/", sign_in.set_new_password, "accounts#lost-password"),
     page("sign-in/", accounts.sign_in, "accounts#sign-in"),
-    path("sign-in/oidc/", oidc.start_oidc, name="start_oidc"),
-    path("sign-in/oidc/callback", oidc.finish_oidc, name="finish_oidc"),
+    path("sign-in/oidc/", sign_in.start_oidc, name="start_oidc"),
+    path("sign-in/oidc/callback", sign_in.finish_oidc, name="finish_oidc"),
     path("sign-out/", accounts.sign_out, name="sign_out"),
     page("setup/<str:secret>/", accounts.setup, "accounts#invitations"),
     path("agent/bench-agent.pyz", hosts.agent_archive, name="agent_archive"),

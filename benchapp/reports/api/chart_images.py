@@ -12,7 +12,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from benchapp.accounts.api.links import MayReadOrHasLink, SignedParameters, make_base_url
+from benchapp.accounts.api import MayReadOrHasLink, SignedParameters, make_base_url
 from benchapp.catalog.grammar import Filter, write_filter
 from benchapp.charts.api.comparison import ComparisonParameters, read_comparison
 from benchapp.charts.api.history import HistoryParameters, make_history_etag, read_own_thresholds

@@ -10,7 +10,7 @@ from drf_spectacular.utils import extend_schema
 from msgspec import Meta
 from rest_framework.request import Request
 
-from benchapp.accounts.api.links import MayReadOrHasLink, SignedParameters
+from benchapp.accounts.api import MayReadOrHasLink, SignedParameters
 from benchapp.catalog.metrics import CATALOG, format_change_size, format_integer, format_value
 from benchapp.framework.api.answers import ApiAnswer
 from benchapp.framework.api.parameters import (

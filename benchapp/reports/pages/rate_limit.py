@@ -6,7 +6,7 @@ from django.conf import settings
 from django.http import HttpRequest
 
 from benchapp.accounts.write.accounts import network_of
-from benchapp.accounts.write.rate_limit import WindowQuota
+from benchapp.accounts.write.throttle import WindowQuota
 from benchapp.framework.pages.security import read_client_address
 
 # Per web process; a key takes a few hundred bytes.

@@ -52,11 +52,18 @@ from benchapp.framework.api.view import ApiView, read_body
 from benchapp.framework.queue import wake_up
 from benchapp.models import Host, Severity
 from benchapp.requests.api.host_schedules import ScheduleAnswer, describe_schedule
-from benchapp.storage.actions.pools import preview_pool, set_pool
+from benchapp.storage.actions import preview_pool, set_pool
 from benchapp.storage.agent_archive import read_agent_version
-from benchapp.storage.read.agent_versions import is_outdated
-from benchapp.storage.read.hosts import HostFilter, HostRow, page_hosts, read_host, read_host_histories
-from benchapp.storage.read.pool_joins import SeriesJoin, list_joins
+from benchapp.storage.read.hosts import (
+    HostFilter,
+    HostRow,
+    SeriesJoin,
+    is_outdated,
+    list_joins,
+    page_hosts,
+    read_host,
+    read_host_histories,
+)
 from benchapp.storage.write.hosts import restore_host, retire_host
 
 

@@ -14,7 +14,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from benchapp.accounts.read.tokens import TokenFilter, TokenRow, page_tokens, read_one_token, read_tokens
+from benchapp.accounts.read import TokenFilter, TokenRow, page_tokens, read_one_token, read_tokens
 from benchapp.accounts.write.tokens import (
     OVERLAP_MAXIMUM,
     TokenNotValid,

@@ -1,6 +1,8 @@
 """Hosts with last seen, schedule and runs; for admins also pool, retirement and tokens."""
 
-from typing import Final
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from django.conf import settings
@@ -15,11 +17,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from benchapp.accounts.pages.forms import HostNameForm, LabelForm, PoolForm
-from benchapp.accounts.pages.one_time_secret import keep_for_next_page, take_from_last_page
-from benchapp.accounts.read.tokens import read_tokens
+from benchapp.accounts.pages.tokens import keep_for_next_page, take_from_last_page
+from benchapp.accounts.read import read_tokens
 from benchapp.accounts.write.tokens import issue_enrollment_token
 from benchapp.catalog.grammar import Filter, write_filter
-from benchapp.catalog.metrics import format_count
+from benchapp.catalog.metrics import CATALOG, UNKNOWN, format_count, format_signed_percent, format_with_unit
 from benchapp.charts.texts.levels import describe_level_range
 from benchapp.framework.pages.access import may_read, needs_role, read_person
 from benchapp.framework.pages.command_lines import list_agent_commands, list_update_commands
@@ -27,12 +29,7 @@ from benchapp.framework.pages.filter_bar import explain_empty, make_filter_bar, 
 from benchapp.framework.pages.filter_forms import HostFilterForm, is_filtering, list_errors, read_form
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.pages.selection import KINDS
-from benchapp.framework.pages.time_range import (
-    DAY_PRESETS,
-    describe_bounds,
-    make_time_range,
-    read_time_range,
-)
+from benchapp.framework.pages.time_range import DAY_PRESETS, describe_bounds, make_time_range, read_time_range
 from benchapp.framework.queue import wake_up
 from benchapp.framework.times import format_day
 from benchapp.incidents.pages.maintenance import list_maintenance
@@ -42,39 +39,132 @@ from benchapp.models import Host, PlannedEventState, Role
 from benchapp.requests.pages.panel import make_request_panel
 from benchapp.requests.pages.schedules.tables import make_status_lines
 from benchapp.requests.read.run_requests import RequestFilter, read_request_policy
+from benchapp.requests.read.schedules import ScheduledProfile
 from benchapp.requests.read.wanted_schedules import list_scheduled_hosts, read_statuses
 from benchapp.series.pages.run_tables import make_run_lines
 from benchapp.series.read.relative_levels import HISTORY_DAYS
 from benchapp.series.read.runs import RunFilter, list_runs
-from benchapp.storage.actions.pools import preview_pool
-from benchapp.storage.actions.pools import set_pool as save_pool
+from benchapp.storage.actions import preview_pool
+from benchapp.storage.actions import set_pool as save_pool
 from benchapp.storage.agent_archive import read_agent_archive, read_agent_version
-from benchapp.storage.pages.hosts_table import (
+from benchapp.storage.pages.tables import (
     HOSTS_ON_A_PAGE,
     list_group_choices,
     make_groups,
     make_heads,
     make_pager,
+    make_pattern_lines,
     read_order,
     sort_hosts,
+    summarize_host,
     summarize_hosts,
 )
-from benchapp.storage.pages.patterns_table import make_pattern_lines, summarize_host
-from benchapp.storage.pages.pool_texts import describe_joins
-from benchapp.storage.pages.schedule_texts import explain_no_schedule, list_lines
-from benchapp.storage.read.agent_versions import is_outdated
-from benchapp.storage.read.environment import list_host_environment_changes
 from benchapp.storage.read.hosts import (
     HostFilter,
     HostRow,
+    SeriesJoin,
     filter_hosts,
+    is_outdated,
+    list_host_environment_changes,
     list_hosts,
+    list_joins,
     read_host,
     read_host_histories,
 )
 from benchapp.storage.read.patterns import read_host_patterns
-from benchapp.storage.read.pool_joins import list_joins
 from benchapp.storage.write.hosts import EnrollmentRefused, issue_host_token, restore_host, retire_host
+
+_ROWS_MAXIMUM: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesJoinLine:
+    """A row of the table."""
+
+    row: SeriesJoin
+    median: str
+    other_median: str
+    difference: str
+
+
+def describe_joins(joins: Sequence[SeriesJoin]) -> dict[str, Any]:
+    """Return the context of the table: the largest differences, and a warning if the series do not agree."""
+    apart = [each for each in joins if each.is_apart]
+    bad = sum(bool(each.incidents or each.other_incidents) for each in joins)
+    warning = ""
+    if apart or bad:
+        largest = f", by {format_signed_percent(apart[0].relative or 0.0)} at most" if apart else ""
+        warning = (
+            f"{len(apart)} of {format_count(len(joins), 'joined series')} would mix different"
+            f" levels{largest}; {bad} with an open incident. A series of a pool has the results of all of its hosts."
+        )
+    return {
+        "joins": [_make_line(each) for each in joins[:_ROWS_MAXIMUM]],
+        "more_joins": len(joins[_ROWS_MAXIMUM:]),
+        "joins_warning": warning,
+    }
+
+
+def _make_line(join: SeriesJoin) -> SeriesJoinLine:
+    return SeriesJoinLine(
+        join,
+        _format_median(join.median, join.metric),
+        _format_median(join.other_median, join.metric),
+        UNKNOWN if join.relative is None else format_signed_percent(join.relative),
+    )
+
+
+def _format_median(value: float | None, metric: str) -> str:
+    return format_with_unit(value, CATALOG[metric]) if metric else UNKNOWN
+
+
+_UNITS: Final = ((86_400, "day"), (3_600, "h"), (60, "min"))
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleLine:
+    """One row of a host's schedule table."""
+
+    entry: ScheduledProfile
+    interval: str
+    splay: str
+
+
+def list_lines(host: HostRow) -> list[ScheduleLine]:
+    """Return the rows of a host's schedule; empty without a schedule."""
+    if host.schedule is None:
+        return []
+    return [
+        ScheduleLine(
+            entry,
+            f"every {format_run_interval(entry.every_s)}",
+            format_run_interval(entry.splay_s) if entry.splay_s else "",
+        )
+        for entry in host.schedule.entries
+    ]
+
+
+def format_run_interval(seconds: int) -> str:
+    """Format an interval in the largest unit that divides it: 6 h, 15 min, day, 7 days, 90 s."""
+    for length, unit in _UNITS:
+        count, rest = divmod(seconds, length)
+        if count and not rest:
+            if unit == "day":
+                return "day" if count == 1 else f"{count} days"
+            return f"{count} {unit}"
+    return f"{seconds} s"
+
+
+def explain_no_schedule(host: HostRow) -> str:
+    """Return why no run of a host is expected; "" if one is expected or overdue."""
+    if host.retired_at is not None:
+        return "host is retired"
+    if host.schedule is None:
+        return "no schedule reported"
+    if not host.schedule.entries:
+        return "empty schedule"
+    return ""
+
 
 RUNS_OF_A_HOST: Final = 10
 

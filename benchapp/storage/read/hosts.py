@@ -1,23 +1,47 @@
-"""Hosts with their state: open incidents, last run, environment, schedule."""
+"""Hosts with their state: open incidents, last run, environment and its changes, schedule, series that a pool joins."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
+from django.db import connection
 from django.db.models import Exists, OuterRef, Q, QuerySet
+from msgspec import Meta
 from psycopg import sql
 
 from benchapp.catalog.grammar import Filter
+from benchapp.catalog.metrics import SMALLEST_CHANGES
 from benchapp.framework.read.binary_columns import fetch_rows
 from benchapp.framework.read.pagination import BadCursor, Page, match_times
-from benchapp.incidents.read.series_status import ScopeMark, read_scope_marks
-from benchapp.models import SAMPLE_HOST, Host, Run
+from benchapp.incidents.read.series_status import (
+    ScopeMark,
+    list_open_incidents,
+    read_scope_marks,
+    read_series_marks,
+)
+from benchapp.models import SAMPLE_HOST, Host, Run, Series
 from benchapp.models.host_filtering import match_hosts
 from benchapp.requests.read.schedules import HostSchedule, list_known, read_schedules
 from benchapp.requests.read.wanted_schedules import find_different_hosts
+from benchapp.series.read.environment_changes import (
+    EnvironmentChange,
+    FieldChange,
+    compare_environments,
+    read_environments,
+)
 from benchapp.series.read.relative_levels import read_relative_levels
-from benchapp.storage.read.agent_versions import is_outdated
+from benchapp.series.read.selected_levels import NOW, LevelRange, read_main_levels
+from benchapp.series.read.titles import describe_target, describe_workload, join_titles
+
+
+def is_outdated(version: str, shipped: str) -> bool:
+    """Return whether a version of numbers and dots is older than the one that the server ships; False for others."""
+    try:
+        return [int(part) for part in version.split(".")] < [int(part) for part in shipped.split(".")]
+    except ValueError:
+        return False
+
 
 _CURSOR_MARK: Final = "after-"
 # Per host or pool, most recently measured first: a sweep has 320 series.
@@ -270,3 +294,106 @@ def _decode(cursor: str) -> str:
     if not cursor.startswith(_CURSOR_MARK) or "\x00" in cursor:
         raise BadCursor(f"{cursor[:80]!r} is no cursor of this list: take `next` from its answer")
     return cursor.removeprefix(_CURSOR_MARK)
+
+
+# Newest runs that are searched: ten weeks of a sweep of 17 layouts, four times a day.
+RUNS_MAXIMUM: Final = 5000
+# Runs in another environment than the run before on the same target: a device is a fact of the target.
+_CHANGED: Final = (
+    "SELECT id, started_at, environment_id, before FROM (SELECT id, started_at, environment_id,"
+    " lag(environment_id) OVER (PARTITION BY target_id ORDER BY started_at, id) AS before FROM ("
+    "  SELECT id, started_at, target_id, environment_id FROM benchapp_run WHERE host_id = %s"
+    "  AND (%s::timestamptz IS NULL OR started_at < %s)"
+    "  ORDER BY started_at DESC, id DESC LIMIT %s) AS newest) AS runs"
+    " WHERE before <> environment_id ORDER BY started_at, id"
+)
+_Found = tuple[int, datetime, int, int]
+
+
+def list_host_environment_changes(
+    host: HostRow, *, span: LevelRange = NOW, limit: int = 8
+) -> list[EnvironmentChange]:
+    """Return the newest environment changes in a time range, newest first; two queries.
+
+    Among the newest 5 000 runs of the host until the end of the range. A change is listed once, with the first run on
+    any target that has it.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_CHANGED, [host.id, span.to_at, span.to_at, RUNS_MAXIMUM])
+        found: list[_Found] = cursor.fetchall()
+    if not found:
+        return []
+    environments = read_environments(each for row in found for each in row[2:])
+    changes = list(_merge_changes(host.name, found, environments))[::-1]
+    return [change for change in changes if span.from_at is None or change.at >= span.from_at][:limit]
+
+
+def _merge_changes(
+    host_name: str, found: Sequence[_Found], environments: Mapping[int, Mapping[str, Any]]
+) -> Iterator[EnvironmentChange]:
+    """Yield the changes without fields that another target has reported since they changed last."""
+    latest: dict[str, FieldChange] = {}
+    for run_id, at, after, before in found:
+        changed = compare_environments(environments[before], environments[after])
+        fields = tuple(field for field in changed if latest.get(field.name) != field)
+        latest |= {field.name: field for field in fields}
+        if fields:
+            yield EnvironmentChange(at, run_id, host_name, fields)
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesJoin:
+    """A series and the one that it joins, with the medians of their current levels in the base unit of the metric.
+
+    is_apart: one series of both would have a change at each switch between the hosts.
+    """
+
+    series: int
+    other_series: Annotated[int, Meta(description="of the new scope, which it joins")]
+    title: str
+    metric: Annotated[str, Meta(description="empty: no level of the same metric")]
+    median: Annotated[float | None, Meta(description="of the current level, in the base unit")]
+    other_median: float | None
+    relative: Annotated[float | None, Meta(description="median / other_median − 1")]
+    is_apart: Annotated[bool, Meta(description="by the smallest change of the metric or more")]
+    incidents: Annotated[tuple[int, ...], Meta(description="open ones of the series, newest first")]
+    other_incidents: tuple[int, ...]
+
+
+def list_joins(pairs: Sequence[tuple[int, int]]) -> tuple[SeriesJoin, ...]:
+    """Return what joins, the largest difference first; a few queries.
+
+    pairs: ids of a series, and of the one that it joins.
+    """
+    if not pairs:
+        return ()
+    ids = sorted({each for pair in pairs for each in pair})
+    levels, marks = read_main_levels(ids), read_series_marks(ids, metric="iops")
+    series = Series.objects.in_bulk([own for own, _ in pairs])
+
+    def make(own: int, other: int) -> SeriesJoin:
+        mine, theirs = levels.get(own), levels.get(other)
+        row, is_same = series[own], mine is not None and theirs is not None and mine.metric == theirs.metric
+        median = mine.level.median if mine is not None and is_same else None
+        other_median = theirs.level.median if theirs is not None and is_same else None
+        metric = mine.metric.name if mine is not None and is_same else ""
+        relative = median / other_median - 1 if median is not None and other_median else None
+        return SeriesJoin(
+            own,
+            other,
+            join_titles(describe_workload(row, direction=row.direction), describe_target(row)),
+            metric,
+            median,
+            other_median,
+            relative,
+            relative is not None and abs(relative) >= SMALLEST_CHANGES.get(metric, 0.0),
+            list_open_incidents([own], marks),
+            list_open_incidents([other], marks),
+        )
+
+    return tuple(
+        sorted(
+            (make(own, other) for own, other in pairs),
+            key=lambda each: (-abs(each.relative or 0.0), each.series),
+        )
+    )

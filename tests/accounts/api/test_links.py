@@ -12,7 +12,7 @@ from django.test import Client, override_settings
 from django.urls import get_resolver
 from lxml import etree
 
-from benchapp.accounts.api.links import SIGNED_PATHS, MayReadOrHasLink
+from benchapp.accounts.api import SIGNED_PATHS, MayReadOrHasLink
 from benchapp.accounts.write.accounts import change_role, delete_account, set_active
 from benchapp.accounts.write.tokens import change_token, revoke_token
 from benchapp.charts.images.frame import FORMATS
@@ -339,7 +339,7 @@ def test_expired_links_are_forgotten_when_another_is_made(reader, monkeypatch):
 def sign_as_before(query):
     """Return an address as it was signed before links had ids."""
     address = f"{BADGE}?expires={int((NOON + timedelta(days=30)).timestamp())}&{query}"
-    return f"{address}&signature={Signer(salt='benchapp.accounts.api.links').signature(address)}"
+    return f"{address}&signature={Signer(salt='benchapp.accounts.api').signature(address)}"
 
 
 def test_link_of_before_is_valid_and_ends_with_the_account_of_its_audit_record(person):

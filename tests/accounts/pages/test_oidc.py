@@ -14,13 +14,14 @@ import pytest
 import requests
 from django.test import Client
 
-from benchapp.accounts.pages import oidc
-from benchapp.accounts.write.accounts import delete_account, set_active
-from benchapp.accounts.write.oidc_accounts import (
+from benchapp.accounts.pages import sign_in as oidc
+from benchapp.accounts.write.accounts import (
     OidcProvider,
     SignInRefused,
     choose_role,
+    delete_account,
     find_or_create_account,
+    set_active,
 )
 from benchapp.models import AuditRecord, ExternalIdentity, Role, User
 from tests.factories import make_user

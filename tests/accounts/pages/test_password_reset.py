@@ -26,7 +26,7 @@ def sent(db: None, settings: Any, monkeypatch: pytest.MonkeyPatch) -> list[Notif
     settings.PUBLIC_URL = "https://bench.example"
     settings.EMAIL_SERVER = EmailServer("127.0.0.1", 25, "", "", "none")
     for module, name, task in (
-        ("password_reset", "queue_reset_links", tasks.mail_reset_links),
+        ("sign_in", "queue_reset_links", tasks.mail_reset_links),
         ("own_account", "queue_address_link", tasks.mail_address_link),
     ):
         monkeypatch.setattr(

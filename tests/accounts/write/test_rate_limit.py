@@ -5,14 +5,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchapp.accounts.write.rate_limit import Counted, WindowQuota
+from benchapp.accounts.write.throttle import Counted, WindowQuota
 
 
 @pytest.fixture
 def set_clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     def set_to(at_s: float) -> None:
         clock = SimpleNamespace(time=lambda: at_s)
-        monkeypatch.setattr("benchapp.accounts.write.rate_limit.time", clock)
+        monkeypatch.setattr("benchapp.accounts.write.throttle.time", clock)
 
     return set_to
 

@@ -8,12 +8,12 @@ from benchapp.incidents.api.maintenance import ListedPlannedEventAnswer, Planned
 from benchapp.incidents.pages.maintenance import PlannedEventForm
 from benchapp.layouts.api.prices import PriceInput
 from benchapp.models import PRICE_AMOUNTS, DetectionPolicy, PlannedEvent, Price, Study
-from benchapp.policies.api.detection_policies import (
+from benchapp.policies.api import (
     DetectionPolicyInput,
     ListedDetectionPolicyAnswer,
     ThresholdInput,
 )
-from benchapp.policies.pages.forms import DetectionPolicyForm
+from benchapp.policies.pages import DetectionPolicyForm
 from benchapp.reports.api.studies import StudyInput
 from tests.operation.configuration.tables import CONFIGURED
 

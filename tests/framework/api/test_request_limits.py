@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from django.test import Client, override_settings
 
-from benchapp.accounts.write import rate_limit
-from benchapp.accounts.write.rate_limit import WindowQuota
+from benchapp.accounts.write import throttle
+from benchapp.accounts.write.throttle import WindowQuota
 from benchapp.framework.api import view
 from benchapp.framework.api.responses import COMPLETENESS, LEFT_OUT, name_header
 from benchapp.framework.api.view import Deprecation
@@ -32,7 +32,7 @@ def quota(monkeypatch: pytest.MonkeyPatch) -> WindowQuota:
     """Give an empty count, and a clock that stands still."""
     fresh = WindowQuota(window_s=60, keys_maximum=10_000)
     monkeypatch.setattr(view, "_QUOTA", fresh)
-    monkeypatch.setattr(rate_limit.time, "time", lambda: NOW)
+    monkeypatch.setattr(throttle.time, "time", lambda: NOW)
     return fresh
 
 

@@ -31,7 +31,7 @@ from benchapp.models import (
     Series,
 )
 from benchapp.notices.write.incident_message import make_incident_message
-from benchapp.policies.write.policies import cancel_detection_policy, create_detection_policy
+from benchapp.policies.write import cancel_detection_policy, create_detection_policy
 from tests.detection.write.judging import add_common_run, add_runs, get_incident, judge_all, make_cells
 from tests.factories import NOON, make_change, make_host, make_series
 from tests.shared_rows import shared_rows

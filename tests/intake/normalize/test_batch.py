@@ -36,7 +36,7 @@ from benchapp.models import (
     Target,
     Workload,
 )
-from benchapp.storage.actions.pools import set_pool
+from benchapp.storage.actions import set_pool
 from tests.envelopes import make_envelope, read_fio
 from tests.factories import NOON, make_host
 from tests.pages import Page

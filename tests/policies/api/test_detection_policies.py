@@ -4,7 +4,7 @@ import pytest
 from django.test import Client
 
 from benchapp.models import DetectionPolicy, DetectionPolicyLogEntry
-from benchapp.policies.write.dry_runs import advance_dry_runs
+from benchapp.policies.write import advance_dry_runs
 from tests.factories import make_detection_policy
 
 pytestmark = pytest.mark.django_db

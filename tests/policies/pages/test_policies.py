@@ -7,7 +7,7 @@ from django.test import Client
 from django.utils import timezone
 
 from benchapp.models import DetectionDryRun, DetectionPolicy
-from benchapp.policies.write.dry_runs import advance_dry_runs
+from benchapp.policies.write import advance_dry_runs
 from tests.detection.write.judging import judge_all, make_cells, make_level
 from tests.factories import make_detection_policy, make_dry_run, make_host
 from tests.pages import Page

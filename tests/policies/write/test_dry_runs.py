@@ -17,8 +17,8 @@ from benchapp.models import (
     PlannedEventKind,
     Series,
 )
-from benchapp.policies.write import dry_runs
-from benchapp.policies.write.dry_runs import (
+from benchapp.policies import write
+from benchapp.policies.write import (
     advance_dry_runs,
     forget_old_dry_runs,
     has_running_dry_runs,
@@ -133,10 +133,10 @@ def test_policy_of_higher_rank_remains_in_effect() -> None:
 
 def test_batches_are_added_up_and_progress_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     make_steps(0.2, 0.2, 0.2)
-    monkeypatch.setattr(dry_runs, "_SERIES_AT_ONCE", 2)
+    monkeypatch.setattr(write, "_SERIES_AT_ONCE", 2)
     started = start_dry_run("iops", 0.1, filter="", label="", by=None)
 
-    assert dry_runs._advance_oldest()
+    assert write._advance_oldest()
     started.refresh_from_db()
     assert (started.state, started.done_count) == (DryRunState.RUNNING, 2)
     assert {change["series_id"] for change in started.found["current"]} == set(started.series_ids[:2])
@@ -148,7 +148,7 @@ def test_batches_are_added_up_and_progress_is_stored(monkeypatch: pytest.MonkeyP
 
 def test_series_beyond_the_limit_are_counted_and_not_evaluated(monkeypatch: pytest.MonkeyPatch) -> None:
     make_steps(0.2, 0.2)
-    monkeypatch.setattr(dry_runs, "DRY_RUN_SERIES_MAXIMUM", 1)
+    monkeypatch.setattr(write, "DRY_RUN_SERIES_MAXIMUM", 1)
 
     done = run(0.1)
 
@@ -167,7 +167,7 @@ def test_error_ends_the_dry_run_as_failed(monkeypatch: pytest.MonkeyPatch) -> No
     def break_down(*_: object, **__: object) -> None:
         raise RuntimeError("no memory")
 
-    monkeypatch.setattr(dry_runs, "read_histories", break_down)
+    monkeypatch.setattr(write, "read_histories", break_down)
 
     assert run(0.1).state == DryRunState.FAILED
     assert not has_running_dry_runs()
@@ -182,7 +182,7 @@ def test_batch_that_ends_the_worker_three_times_ends_the_dry_run_as_failed(
     def end_worker(*_: object, **__: object) -> None:
         raise SystemExit
 
-    monkeypatch.setattr(dry_runs, "read_histories", end_worker)
+    monkeypatch.setattr(write, "read_histories", end_worker)
     for attempts in (1, 2, 3):
         with pytest.raises(SystemExit):
             advance_dry_runs(budget_s=60)
@@ -196,22 +196,22 @@ def test_batch_that_ends_the_worker_three_times_ends_the_dry_run_as_failed(
 
 def test_finished_batch_clears_the_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
     make_steps(0.2, 0.2)
-    monkeypatch.setattr(dry_runs, "_SERIES_AT_ONCE", 1)
+    monkeypatch.setattr(write, "_SERIES_AT_ONCE", 1)
     started = start_dry_run("iops", 0.1, filter="", label="", by=None)
     DetectionDryRun.objects.update(attempts=2)
 
-    assert dry_runs._advance_oldest()
+    assert write._advance_oldest()
 
     started.refresh_from_db()
     assert (started.attempts, started.done_count) == (0, 1)
 
 
 def test_running_dry_runs_are_limited_and_a_canceled_one_makes_room() -> None:
-    running = [make_dry_run() for _ in range(dry_runs.RUNNING_MAXIMUM)]
+    running = [make_dry_run() for _ in range(write.RUNNING_MAXIMUM)]
 
     with pytest.raises(BadValue, match="wait until one is done, or cancel one"):
         start_dry_run("iops", 0.1, filter="", label="", by=None)
-    dry_runs.cancel_dry_run(running[0].pk)
+    write.cancel_dry_run(running[0].pk)
 
     assert start_dry_run("iops", 0.1, filter="", label="", by=None).state == "running"
 
@@ -219,16 +219,16 @@ def test_running_dry_runs_are_limited_and_a_canceled_one_makes_room() -> None:
 def test_canceled_dry_run_is_not_advanced_and_stays_canceled() -> None:
     dry_run = make_dry_run(found={"current": [{}]}, done_count=25)
 
-    canceled = dry_runs.cancel_dry_run(dry_run.pk)
+    canceled = write.cancel_dry_run(dry_run.pk)
 
     assert (canceled.state, canceled.found, canceled.done_count) == ("canceled", {}, 25)
     assert canceled.finished_at is not None
-    assert dry_runs.has_running_dry_runs() is False
+    assert write.has_running_dry_runs() is False
     assert advance_dry_runs(budget_s=60) is False
     with pytest.raises(BadValue, match="it is canceled"):
-        dry_runs.cancel_dry_run(dry_run.pk)
-    with pytest.raises(dry_runs.UnknownDryRun):
-        dry_runs.cancel_dry_run(dry_run.pk + 1)
+        write.cancel_dry_run(dry_run.pk)
+    with pytest.raises(write.UnknownDryRun):
+        write.cancel_dry_run(dry_run.pk + 1)
 
 
 def test_old_dry_runs_are_deleted() -> None:

@@ -8,8 +8,8 @@ from benchapp.framework.write.conflicts import BadValue
 from benchapp.framework.write.list_entries import UnknownEntry
 from benchapp.models import Change, DetectionPolicy, DetectionPolicyLogEntry, DetectionResult, Run, Series
 from benchapp.models.policies.thresholds import read_thresholds
-from benchapp.policies.write import policies
-from benchapp.policies.write.policies import (
+from benchapp.policies import write
+from benchapp.policies.write import (
     cancel_detection_policy,
     create_detection_policy,
     restore_detection_policy,
@@ -182,7 +182,7 @@ def test_invalid_policy_is_refused_with_its_field(fields: dict[str, Any], field:
 
 
 def test_policies_in_effect_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policies, "POLICIES_MAXIMUM", 1)
+    monkeypatch.setattr(write, "POLICIES_MAXIMUM", 1)
     first = create(0.1)
 
     with pytest.raises(BadValue, match="limit of 1"):

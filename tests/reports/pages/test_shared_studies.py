@@ -54,7 +54,7 @@ def chart_path(token: str, place: int = 1) -> str:
 def minute_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stop the clock by which charts are counted."""
     clock = SimpleNamespace(time=lambda: 1_800_000_000.0)
-    monkeypatch.setattr("benchapp.accounts.write.rate_limit.time", clock)
+    monkeypatch.setattr("benchapp.accounts.write.throttle.time", clock)
 
 
 def note_drawing(monkeypatch: pytest.MonkeyPatch) -> list[str]:

@@ -4,7 +4,7 @@ import pytest
 
 from benchapp.judge import judge_due
 from benchapp.models import Change, ChangeState, Host, Incident, IncidentEvent, Measurement, Series
-from benchapp.storage.actions.pools import preview_pool, set_pool
+from benchapp.storage.actions import preview_pool, set_pool
 from benchapp.storage.read.hosts import read_host
 from tests.detection.write.judging import make_level
 from tests.factories import make_host, make_series

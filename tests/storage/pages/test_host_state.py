@@ -14,8 +14,7 @@ from benchapp.catalog.metrics import format_signed_percent, format_value
 from benchapp.judge import judge_due
 from benchapp.models import Host, Incident, Level, Measurement, Series
 from benchapp.series.read.selected_levels import LevelRange, make_level_range
-from benchapp.storage.read.environment import list_host_environment_changes
-from benchapp.storage.read.hosts import read_host
+from benchapp.storage.read.hosts import list_host_environment_changes, read_host
 from benchapp.storage.read.patterns import HostPattern, read_host_patterns
 from tests.detection.write.judging import make_cells, make_level
 from tests.factories import (

@@ -22,7 +22,7 @@ from benchapp.models import ApiToken, Host, Scope
 from benchapp.overview.api import urls as api_urls
 from benchapp.overview.pages import urls as web_urls
 from benchapp.storage.agent_archive import read_agent_archive, read_agent_version
-from benchapp.storage.pages.schedule_texts import format_run_interval
+from benchapp.storage.pages.views import format_run_interval
 from benchapp.storage.write.hosts import RESERVED_NAMES
 from tests.factories import (
     NOON,

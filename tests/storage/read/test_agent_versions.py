@@ -2,8 +2,7 @@
 
 import pytest
 
-from benchapp.storage.read.agent_versions import is_outdated
-from benchapp.storage.read.hosts import HostFilter, list_hosts
+from benchapp.storage.read.hosts import HostFilter, is_outdated, list_hosts
 from tests.factories import make_host
 
 

@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from benchapp.accounts.read.tokens import read_tokens
+from benchapp.accounts.read import read_tokens
 from benchapp.catalog.grammar import parse_filter
 from benchapp.framework.read.pagination import BadCursor
 from benchapp.models import Scope

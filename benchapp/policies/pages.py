@@ -1,41 +1,186 @@
 """Create, cancel and restore detection policies; dry runs of thresholds."""
 
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar, Final
+from urllib.parse import urlencode
 
+from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from benchapp.catalog.metrics import CATALOG, JUDGED_METRICS, format_percent
+from benchapp.catalog.metrics import (
+    CATALOG,
+    JUDGED_METRICS,
+    SMALLEST_CHANGES,
+    format_count,
+    format_integer,
+    format_percent,
+    format_signed_percent,
+)
 from benchapp.framework.pages.access import may_read, needs_role, read_person
 from benchapp.framework.pages.command_lines import format_curl_command
 from benchapp.framework.pages.filter_forms import keep_query
-from benchapp.framework.pages.list_entries import change_entry, confirm_change, describe_entry
+from benchapp.framework.pages.list_entries import (
+    FILTER_HELP,
+    FILTER_INPUT,
+    TEXT_INPUT,
+    WORD_INPUT,
+    ResourceForm,
+    change_entry,
+    confirm_change,
+    describe_entry,
+)
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.pages.pagination import turn_page
 from benchapp.framework.queue import wake_dry_run
 from benchapp.framework.write.conflicts import BadValue
-from benchapp.models import DetectionPolicy, DryRunState, Role
+from benchapp.models import (
+    THRESHOLD_MAXIMUM,
+    THRESHOLD_MINIMUM,
+    DetectionDryRun,
+    DetectionPolicy,
+    DryRunState,
+    Role,
+    name_scopes,
+)
 from benchapp.models.policies.thresholds import list_matching_series
-from benchapp.policies.pages.forms import DetectionPolicyForm
-from benchapp.policies.pages.texts import (
-    describe_dry_run,
-    describe_target,
-    format_dry_run_title,
-    format_policy_title,
-    list_dry_run_incidents,
-)
-from benchapp.policies.read import (
-    list_detection_policies,
-    list_dry_runs,
-    read_detection_policy,
-    read_dry_run,
-)
-from benchapp.policies.write.dry_runs import UnknownDryRun, cancel_dry_run, start_dry_run
-from benchapp.policies.write.policies import POLICIES
+from benchapp.policies.read import list_detection_policies, list_dry_runs, read_detection_policy, read_dry_run
+from benchapp.policies.write import DRY_RUN_DAYS, POLICIES, UnknownDryRun, cancel_dry_run, start_dry_run
+
+
+def _list_metrics() -> list[tuple[str, str]]:
+    return [
+        (name, f"{CATALOG[name].label} (default {SMALLEST_CHANGES[name] * 100:.0f} %)")
+        for name in JUDGED_METRICS
+    ]
+
+
+class DetectionPolicyForm(ResourceForm):
+    """The threshold of a metric, in percent, for the series of a filter and a label."""
+
+    metric = forms.ChoiceField(label="Metric", choices=_list_metrics)
+    threshold = forms.FloatField(
+        label="Threshold, %",
+        min_value=THRESHOLD_MINIMUM * 100,
+        max_value=THRESHOLD_MAXIMUM * 100,
+        help_text="Smaller changes are not reported.",
+        widget=forms.NumberInput(attrs={"step": "any"}),
+    )
+    field_order = ("metric", "threshold")
+    renamed: ClassVar = {"smallest_change": "threshold"}
+
+    class Meta:
+        model = DetectionPolicy
+        # The form has the smallest change in percent.
+        fields = tuple(name for name in DetectionPolicy.given if name != "smallest_change")
+        labels: Final = {"filter": "Applies to", "label": "Label of the newest run"}
+        help_texts: Final = {"filter": FILTER_HELP, "label": "KEY=VALUE. Empty: with any labels."}
+        widgets: Final = {"filter": FILTER_INPUT, "label": WORD_INPUT, "reason": TEXT_INPUT}
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        # A dry run does not depend on the reason.
+        self.fields["reason"].required = "dry_run" not in self.data
+
+    def clean(self) -> dict[str, Any]:
+        """Convert the threshold."""
+        if "threshold" in self.cleaned_data:
+            self.instance.smallest_change = self.cleaned_data["threshold"] / 100
+        super().clean()
+        return self.cleaned_data
+
+
+@dataclass(frozen=True, slots=True)
+class DryRunIncidentLine:
+    """One incident of a dry run. url: the stored incident, else the detection of its most changed series."""
+
+    started_at: datetime
+    title: str
+    url: str
+    link: str
+
+
+def format_policy_title(row: DetectionPolicy) -> str:
+    """Return the title of one policy: "IOPS from 10 % on: pool:web"."""
+    state = " (canceled)" if row.canceled_at else ""
+    return f"{format_threshold(row.metric, row.smallest_change)}: {describe_target(row.filter, row.label)}{state}"
+
+
+def format_threshold(metric: str, smallest_change: float) -> str:
+    """Return a threshold in words: "IOPS from 10 % on"."""
+    return f"{CATALOG[metric].label} from {format_percent(smallest_change)} on"
+
+
+def describe_target(filter: str, label: str) -> str:
+    """Return what a threshold applies to: "pool:web, label tier=prod"."""
+    parts = [filter or "all series", *([f"label {label}"] if label else [])]
+    return ", ".join(parts)
+
+
+def format_dry_run_title(row: DetectionDryRun) -> str:
+    """Return the result of a dry run in a sentence: "12 incidents instead of 5 with IOPS from 2 % on"."""
+    threshold = format_threshold(row.metric, row.smallest_change)
+    if row.state == DryRunState.RUNNING:
+        done, total = format_integer(row.done_count), format_count(row.evaluated_count, "series")
+        return f"Dry run of {threshold}: {done} of {total} evaluated"
+    if row.state == DryRunState.FAILED:
+        return f"Dry run of {threshold} failed"
+    if row.state == DryRunState.CANCELED:
+        return f"Dry run of {threshold} canceled"
+    result = row.comparison
+    found = format_count(result["proposed"] or 0, "incident")
+    if result["proposed"] == result["current"] and not result["added_count"] and not result["removed_count"]:
+        return f"{found} with {threshold}, as with the thresholds of today"
+    return f"{found} instead of {format_integer(result['current'] or 0)} with {threshold}"
+
+
+def describe_dry_run(row: DetectionDryRun) -> list[str]:
+    """Return what was evaluated, and what was not, in sentences."""
+    texts = []
+    if not row.evaluated_count:
+        texts.append("No series match.")
+    elif row.series_count > row.evaluated_count:
+        total = format_count(row.series_count, "matching series")
+        texts.append(
+            f"Only the first {format_integer(row.evaluated_count)} of {total} are evaluated: narrow the filter."
+        )
+    texts.append(
+        f"Regressions of level that began in the last {DRY_RUN_DAYS} days, calculated from the runs of today with both"
+        " thresholds. Not included: drifts, pooled levels, changes that ended before they lasted 30 runs, and expected"
+        " changes. Incidents of several hosts count once for each."
+    )
+    return texts
+
+
+def list_dry_run_incidents(incidents: Sequence[Mapping[str, Any]]) -> list[DryRunIncidentLine]:
+    """Return the rows of added or removed incidents, as `DetectionDryRun.comparison` has them."""
+    return [_make_line(**incident) for incident in incidents]
+
+
+def _make_line(
+    *,
+    scope: str,
+    started_at: str,
+    metric: str,
+    relative: float,
+    series: int,
+    series_id: int,
+    incident: int | None,
+) -> DryRunIncidentLine:
+    size = f"{format_signed_percent(relative)} in {format_count(series, 'series')}"
+    title = f"{name_scopes([scope])}: {CATALOG[metric].label} {size}"
+    url, link = reverse("series_detection", args=[series_id]), f"series {series_id}"
+    url = f"{url}?{urlencode({'metric': metric})}"
+    if incident is not None:
+        url, link = reverse("incident", args=[incident]), f"incident {incident}"
+    return DryRunIncidentLine(datetime.fromisoformat(started_at), title, url, link)
+
 
 ROWS_ON_A_PAGE: Final = 50
 # Between two loads of the page of a running dry run.

@@ -18,8 +18,8 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from benchapp.accounts.read.links import LinkRow, belongs_to, page_links
-from benchapp.accounts.write.links import LinkRefused, check_link, make_link, revoke_link
+from benchapp.accounts.read import LinkRow, belongs_to, page_links
+from benchapp.accounts.write.tokens import LinkRefused, check_link, make_link, revoke_link
 from benchapp.charts.images.frame import FORMATS
 from benchapp.framework.api.answers import (
     PREFIX,

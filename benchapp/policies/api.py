@@ -44,18 +44,14 @@ from benchapp.models import (
     DryRunState,
 )
 from benchapp.models.policies.thresholds import list_matching_series
-from benchapp.policies.read import (
-    list_detection_policies,
-    read_detection_policy,
-    read_dry_run,
-)
-from benchapp.policies.write.dry_runs import (
+from benchapp.policies.read import list_detection_policies, read_detection_policy, read_dry_run
+from benchapp.policies.write import (
     DRY_RUN_SERIES_MAXIMUM,
+    POLICIES,
     UnknownDryRun,
     cancel_dry_run,
     start_dry_run,
 )
-from benchapp.policies.write.policies import POLICIES
 
 _PROBLEMS: Final[ErrorProblems] = {
     UnknownDryRun: partial(not_found, "dry run"),
