@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from benchapp.operation.embedded.account import SystemAccount, create_private_directory
+from benchapp.operation.embedded.child import SystemAccount, create_private_directory
 
 _IN_MEMORY: Final = Path("/dev/shm")
 # A run with four processes writes about 1.5 GiB; a container often has 64 MiB.

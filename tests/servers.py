@@ -16,12 +16,16 @@ from typing import Any
 
 import psycopg
 
-from benchapp.operation.embedded.account import choose_account, create_private_directory
-from benchapp.operation.embedded.child import kill_session, spawn, stop, wait_until
-from benchapp.operation.embedded.postgres import Postgres
-from benchapp.operation.embedded.preflight import Address
-from benchapp.operation.embedded.processes import ALLOCATOR, web_command
-from benchapp.operation.embedded.valkey import Valkey, find_bundled
+from benchapp.operation.embedded.child import (
+    choose_account,
+    create_private_directory,
+    kill_session,
+    spawn,
+    stop,
+    wait_until,
+)
+from benchapp.operation.embedded.preflight import ALLOCATOR, Address, web_command
+from benchapp.operation.embedded.servers import Postgres, Valkey, find_bundled
 from tests.clusters import copy_cluster
 from tests.ports import find_free_port
 

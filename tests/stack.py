@@ -30,10 +30,8 @@ from pathlib import Path
 
 import pytest
 
-from benchapp.operation.embedded.account import choose_account, create_private_directory
-from benchapp.operation.embedded.child import stop
-from benchapp.operation.embedded.postgres import DATABASE, Postgres
-from benchapp.operation.embedded.valkey import Valkey, find_bundled
+from benchapp.operation.embedded.child import choose_account, create_private_directory, stop
+from benchapp.operation.embedded.servers import DATABASE, Postgres, Valkey, find_bundled
 from tests.clusters import copy_cluster, keep_cluster, make_place, name_kept
 
 ROOT = Path(__file__).parent.parent

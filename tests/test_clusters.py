@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchapp.operation.embedded.account import SystemAccount
+from benchapp.operation.embedded.child import SystemAccount
 from tests.clusters import keep_cluster, name_kept
 
 

@@ -17,8 +17,7 @@ from benchapp.framework.env import (
     read_secret,
     read_secret_key,
 )
-from benchapp.operation.embedded.preflight import Address
-from benchapp.operation.embedded.processes import build_environment
+from benchapp.operation.embedded.preflight import Address, build_environment
 
 ROOT = Path(__file__).parent.parent
 KEY = "0123456789abcdef" * 4

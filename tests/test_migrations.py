@@ -30,7 +30,7 @@ from benchapp.intake.api.posting.validation import describe_validation
 from benchapp.intake.api.posts import answer_post
 from benchapp.intake.normalize.batch import normalize_batch
 from benchapp.models import Notice, PlannedEventLogEntry, Series, State, Study, Submission
-from benchapp.operation.embedded.postgres import find_installation
+from benchapp.operation.embedded.servers import find_installation
 from tests.envelopes import pack_envelope
 from tests.factories import NOON, make_incident
 from tests.received_notices import make_event, make_subscription

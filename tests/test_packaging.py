@@ -28,16 +28,17 @@ from benchapp.models import State, Submission
 from benchapp.operation.embedded import worker as embedded_worker
 from benchapp.operation.embedded.child import read_tail, spawn, stop, wait_until
 from benchapp.operation.embedded.command import add_arguments
-from benchapp.operation.embedded.postgres import find_installation
-from benchapp.operation.embedded.preflight import Address, get, read_instance
-from benchapp.operation.embedded.processes import (
+from benchapp.operation.embedded.preflight import (
     ALLOCATOR,
+    Address,
     drain_command,
+    get,
+    read_instance,
     reload_command,
     web_command,
     worker_command,
 )
-from benchapp.operation.embedded.valkey import find_bundled
+from benchapp.operation.embedded.servers import find_bundled, find_installation
 from tests.clusters import make_place
 from tests.envelopes import read_fio
 from tests.factories import make_submission

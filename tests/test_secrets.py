@@ -223,7 +223,7 @@ def test_export_has_no_secrets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
     export(tmp_path / "a.tar.zst")
     start_other_instance()
-    monkeypatch.setattr("benchapp.operation.archive.staging.clean_rows", lambda tables: None)
+    monkeypatch.setattr("benchapp.operation.archive.loading.clean_rows", lambda tables: None)
     import_archive(tmp_path / "a.tar.zst")
 
     assert Run.objects.count() == 2

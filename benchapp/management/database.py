@@ -11,7 +11,7 @@ from django.db import InterfaceError, OperationalError, connection
 from benchapp.operation.embedded.backup import BackupFailed, open_embedded
 from benchapp.operation.embedded.command import default_data_directory
 from benchapp.operation.embedded.home import Home
-from benchapp.operation.embedded.postgres import NoBinaries
+from benchapp.operation.embedded.servers import NoBinaries
 
 
 def add_data_directory(parser: CommandParser) -> None:

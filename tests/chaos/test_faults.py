@@ -20,7 +20,7 @@ import pytest
 from redis import Redis
 
 from benchapp.operation.embedded.child import spawn
-from benchapp.operation.embedded.processes import worker_command
+from benchapp.operation.embedded.preflight import worker_command
 from tests.clusters import make_place
 from tests.envelopes import pack_envelope
 from tests.servers import ROOT, Servers, wait_for

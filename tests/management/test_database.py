@@ -7,7 +7,7 @@ from django.core.management import CommandError, call_command
 from django.db import InterfaceError, OperationalError
 
 from benchapp.management.database import use_database
-from benchapp.operation.embedded.postgres import NoBinaries
+from benchapp.operation.embedded.servers import NoBinaries
 
 
 @pytest.mark.parametrize("error", [OperationalError("gone"), InterfaceError("gone")])

@@ -9,9 +9,8 @@ import pytest
 from django.test import Client
 
 from benchapp.models import AuditRecord, Channel, Notice, Role, Scope, Subscription, User
-from benchapp.operation.configuration.apply import apply_configuration, export_configuration
 from benchapp.operation.configuration.document import BadConfiguration
-from benchapp.operation.configuration.plan import describe_step
+from benchapp.operation.configuration.plan import apply_configuration, describe_step, export_configuration
 from tests.access_table import TABLE
 from tests.factories import make_token, make_user
 from tests.received_notices import make_subscription

@@ -66,7 +66,7 @@ from django.core.management import call_command
 from django.db import transaction
 from django.test import Client
 from django.test.utils import setup_test_environment
-from benchapp.operation.configuration.apply import apply_configuration, export_configuration
+from benchapp.operation.configuration.plan import apply_configuration, export_configuration
 from benchapp.models import AuditRecord, Role, User
 
 def show(path, page, body, form, kind, query):

@@ -34,7 +34,7 @@ from django.test.utils import setup_test_environment
 setup_test_environment()
 from django.test import Client
 from django.urls import get_resolver
-from benchapp.overview.pages.search.results import find_results
+from benchapp.overview.pages.search import find_results
 from tests.access_table import WEB
 
 answer = Client().get("/volumes/")

@@ -13,9 +13,14 @@ from benchapp.framework.queue import wake_notify, wake_up
 from benchapp.framework.write.audit import write_from_command
 from benchapp.management.database import add_data_directory, use_database
 from benchapp.models import User
-from benchapp.operation.configuration.apply import apply_configuration, count_steps
 from benchapp.operation.configuration.document import BadConfiguration
-from benchapp.operation.configuration.plan import Step, StepAction, describe_step
+from benchapp.operation.configuration.plan import (
+    Step,
+    StepAction,
+    apply_configuration,
+    count_steps,
+    describe_step,
+)
 
 _BYTES_MAXIMUM: Final = 16 * 2**20
 

@@ -7,11 +7,10 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from benchapp.operation.embedded.account import NoAccount
-from benchapp.operation.embedded.backup import BackupFailed, write_backup
+from benchapp.operation.embedded.backup import BackupFailed, open_database, write_backup
+from benchapp.operation.embedded.child import NoAccount
 from benchapp.operation.embedded.command import default_data_directory
-from benchapp.operation.embedded.postgres import NoBinaries
-from benchapp.operation.embedded.target import open_database
+from benchapp.operation.embedded.servers import NoBinaries
 
 
 class Command(BaseCommand):

@@ -12,9 +12,13 @@ from benchapp.catalog.grammar import BadFilter
 from benchapp.framework.read.days import parse_moment
 from benchapp.management.database import add_data_directory, use_database
 from benchapp.management.progress import Progress
-from benchapp.operation.archive.analysis_files import ParquetUnavailable, export_parquet, export_sqlite
-from benchapp.operation.archive.export import export_archive
-from benchapp.operation.archive.selection import ExportSelection
+from benchapp.operation.archive.export import (
+    ParquetUnavailable,
+    export_archive,
+    export_parquet,
+    export_sqlite,
+)
+from benchapp.operation.archive.tables import ExportSelection
 
 _WRITERS: Final = {".tar.zst": export_archive, ".sqlite": export_sqlite, ".parquet": export_parquet}
 

@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from benchapp.management.database import add_data_directory, use_database
-from benchapp.operation.configuration.apply import export_configuration
+from benchapp.operation.configuration.plan import export_configuration
 
 
 class Command(BaseCommand):

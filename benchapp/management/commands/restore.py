@@ -9,11 +9,16 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from benchapp.operation.embedded.account import PROJECT, NoAccount
-from benchapp.operation.embedded.backup import BackupFailed, Connection, check_file, restore_backup
+from benchapp.operation.embedded.backup import (
+    BackupFailed,
+    Connection,
+    check_file,
+    open_database,
+    restore_backup,
+)
+from benchapp.operation.embedded.child import PROJECT, NoAccount
 from benchapp.operation.embedded.command import default_data_directory
-from benchapp.operation.embedded.postgres import NoBinaries
-from benchapp.operation.embedded.target import open_database
+from benchapp.operation.embedded.servers import NoBinaries
 
 
 class Command(BaseCommand):

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from benchapp.operation.embedded.account import PROJECT
+from benchapp.operation.embedded.child import PROJECT
 from benchapp.operation.embedded.command import add_arguments
 
 

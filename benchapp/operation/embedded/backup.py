@@ -10,17 +10,17 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from benchapp.operation.embedded.account import choose_account
-from benchapp.operation.embedded.child import stop
+from benchapp.operation.embedded.child import choose_account, stop
 from benchapp.operation.embedded.home import (
     AlreadyRunning,
     Home,
     create_socket_directory,
     remove_socket_directory,
 )
-from benchapp.operation.embedded.postgres import (
+from benchapp.operation.embedded.preflight import PreflightFailed, check_disk, check_writable
+from benchapp.operation.embedded.servers import (
     DATABASE,
     USER,
     NoBinaries,
@@ -29,7 +29,6 @@ from benchapp.operation.embedded.postgres import (
     find_installation,
     make_url,
 )
-from benchapp.operation.embedded.preflight import PreflightFailed, check_disk, check_writable
 
 # Drops tables, views and own functions only: the schema may be owned by an administrator.
 _EMPTY_SQL: Final = b"""\
@@ -264,3 +263,42 @@ def _describe_stderr(stderr: bytes) -> str:
         if line.strip() and "NOTICE:" not in line
     ]
     return " / ".join(lines[-3:]) if lines else "no error message"
+
+
+# libpq variables for query parameters of DATABASE_URL.
+_OPTIONS: Final = {
+    "sslmode": "PGSSLMODE",
+    "sslrootcert": "PGSSLROOTCERT",
+    "sslcert": "PGSSLCERT",
+    "sslkey": "PGSSLKEY",
+    "connect_timeout": "PGCONNECT_TIMEOUT",
+    "options": "PGOPTIONS",
+}
+
+
+@contextlib.contextmanager
+def open_database(
+    data_directory: Path, database: Mapping[str, Any], *, creates: bool = False
+) -> Iterator[Connection]:
+    """Yield a connection to the database of DATABASE_URL (as Django reads it), else to the embedded one."""
+    url = os.environ.get("DATABASE_URL", "").strip()
+    if url:
+        yield Connection(url, read_connection_variables(database))
+        return
+    with open_embedded(Home(data_directory.expanduser().absolute()), creates=creates) as connection:
+        yield connection
+
+
+def read_connection_variables(database: Mapping[str, Any]) -> dict[str, str]:
+    """Return libpq's variables for a database of Django's settings."""
+    named = {
+        "PGHOST": database["HOST"],
+        "PGPORT": database["PORT"],
+        "PGUSER": database["USER"],
+        "PGPASSWORD": database["PASSWORD"],
+        "PGDATABASE": database["NAME"],
+    }
+    options = {
+        _OPTIONS[name]: value for name, value in database.get("OPTIONS", {}).items() if name in _OPTIONS
+    }
+    return {name: str(value) for name, value in {**named, **options}.items() if value}

@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from benchapp.operation.embedded.account import PROJECT, NoAccount
-from benchapp.operation.embedded.child import ServerFailed
+from benchapp.operation.embedded.child import PROJECT, NoAccount, ServerFailed
 from benchapp.operation.embedded.home import AlreadyRunning, Home
-from benchapp.operation.embedded.postgres import NoBinaries, WrongVersion
 from benchapp.operation.embedded.preflight import PreflightFailed
+from benchapp.operation.embedded.servers import NoBinaries, WrongVersion
 from benchapp.operation.embedded.supervisor import Supervisor
 from benchapp.operation.embedded.up import Options, Up
 

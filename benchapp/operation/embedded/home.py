@@ -12,13 +12,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
-from benchapp.operation.embedded.account import (
+from benchapp.operation.embedded.child import (
     SystemAccount,
     can_reach,
     create_private_directory,
     write_private_file,
 )
-from benchapp.operation.embedded.postgres import SOCKET_PATH_LIMIT
+from benchapp.operation.embedded.servers import SOCKET_PATH_LIMIT
 
 # Not TMPDIR, which may be too long as well.
 _SHORT_DIRECTORY: Final = "/tmp"  # noqa: S108

@@ -1,5 +1,6 @@
 """`up`: start the stack on this machine, run one benchmark, and print the URL of its chart."""
 
+import hashlib
 import json
 import os
 import resource
@@ -16,38 +17,198 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from benchapp.operation.embedded.account import (
+from benchapp.operation.embedded.child import (
     PROJECT,
+    ServerFailed,
     SystemAccount,
     choose_account,
     create_private_directory,
+    die_with_parent,
+    identity,
+    spawn,
+    write_private_file,
 )
-from benchapp.operation.embedded.agent_run import AgentRun
-from benchapp.operation.embedded.child import ServerFailed, identity, spawn
 from benchapp.operation.embedded.home import Home, HomeState, create_socket_directory, read_boot
-from benchapp.operation.embedded.postgres import Postgres, choose_directory
 from benchapp.operation.embedded.preflight import (
+    RELOADING,
     PreflightFailed,
+    build_environment,
     check_code,
     check_disk,
     check_writable,
     choose_address,
+    drain_command,
     get,
     read_instance,
     read_start_time,
-    stop_leftovers,
-)
-from benchapp.operation.embedded.processes import (
-    RELOADING,
-    build_environment,
-    drain_command,
     reload_command,
+    stop_leftovers,
     web_command,
     worker_command,
 )
-from benchapp.operation.embedded.static_files import StaticFiles
+from benchapp.operation.embedded.servers import Broker, Postgres, Valkey, choose_broker, choose_directory
 from benchapp.operation.embedded.supervisor import Service, StopRequested, Supervisor
-from benchapp.operation.embedded.valkey import Broker, Valkey, choose_broker
+
+# For the first run: the worker reacts to a task within a second, the sweep task runs every 10 s.
+WAIT_S: Final = 60
+_CONFIGURATION: Final = """\
+; Written by `up` at every start. To run the agent manually:
+;   python -m agent run --config {path}
+[server]
+url = {url}
+token_file = agent.token
+[spool]
+directory = spool
+[run]
+directory = {directory}
+profile = {profile}
+"""
+
+
+@dataclass
+class AgentRun:
+    """One run of the agent; `status` and `pages` are set at its end."""
+
+    home: Home
+    url: str
+    token: str
+    profile: str
+    adjustments: tuple[str, ...]
+    account: SystemAccount | None
+    environ: Mapping[str, str]
+    status: int = 0
+    pages: tuple[str, ...] = ()
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start the agent; progress goes to the terminal, the JSON result to this process."""
+        self._configure()
+        return subprocess.Popen(
+            [
+                *(sys.executable, "-m", "agent", "run", "--profile", self.profile),
+                *("--directory", str(self.home.bench), "--wait", str(WAIT_S), "--json"),
+                *[part for adjustment in self.adjustments for part in ("--set", adjustment)],
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            cwd=PROJECT,
+            env={**_remove_server_variables(self.environ), "BENCH_AGENT_CONFIG": str(self._path)},
+            # Not in the terminal's process group: the supervisor forwards Ctrl-C once.
+            start_new_session=True,
+            preexec_fn=die_with_parent(),
+            **identity(self.account),
+        )
+
+    def finish(self, process: subprocess.Popen[bytes]) -> None:
+        """Wait for the agent, or terminate it, and remove its working directory."""
+        if process.poll() is None:
+            process.terminate()
+        outcome, _ = process.communicate()
+        self.status = process.returncode
+        self.pages = read_pages(outcome)
+        shutil.rmtree(self.home.bench, ignore_errors=True)
+
+    @property
+    def _path(self) -> Path:
+        return self.home.agent / "agent.ini"
+
+    def _configure(self) -> None:
+        create_private_directory(self.home.bench, self.account)
+        create_private_directory(self.home.agent, self.account)
+        write_private_file(self.home.agent / "agent.token", self.token + "\n", self.account)
+        configuration = _CONFIGURATION.format(
+            path=self._path, url=self.url, directory=self.home.bench, profile=self.profile
+        )
+        write_private_file(self._path, configuration, self.account)
+
+
+def read_pages(outcome: bytes) -> tuple[str, ...]:
+    """Return the addresses of the pages that the agent's JSON names; () if it was stopped before."""
+    try:
+        return tuple(str(page) for page in json.loads(outcome)["pages"])
+    except (ValueError, KeyError, TypeError):
+        return ()
+
+
+def _remove_server_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    # The agent is a client: it needs neither database URL nor secret key.
+    return {
+        name: value
+        for name, value in environ.items()
+        if not name.startswith(("BENCHAPP_", "BENCH_AGENT_", "DJANGO_", "DATABASE_", "BROKER_"))
+    }
+
+
+_SOURCES: Final = (
+    "static",
+    "templates",
+    "uv.lock",
+    "package-lock.json",
+    "benchapp/framework/pages/static_files.py",
+)
+_STAMP: Final = "collected-from"
+_TIMEOUT_S: Final = 120.0
+
+
+class StaticFiles:
+    """The collected files in one directory; collecting runs beside the start of the servers."""
+
+    def __init__(self, directory: Path, account: SystemAccount | None) -> None:
+        self.directory = directory
+        self._account = account
+        self._digest = _digest_sources()
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self, environ: Mapping[str, str]) -> None:
+        """Start collecting, unless the files of this checkout are there."""
+        if self._is_current():
+            return
+        shutil.rmtree(self.directory, ignore_errors=True)
+        create_private_directory(self.directory, self._account)
+        self._process = subprocess.Popen(
+            [sys.executable, "manage.py", "collectstatic", "--noinput", "--verbosity", "0"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=PROJECT,
+            env={**environ, "BENCHAPP_STATIC_ROOT": str(self.directory)},
+            **identity(self._account),
+        )
+
+    def wait(self) -> None:
+        """Wait for the files.
+
+        Raises:
+            ServerFailed: they cannot be collected.
+        """
+        if self._process is None:
+            return
+        try:
+            output, _ = self._process.communicate(timeout=_TIMEOUT_S)
+        except BaseException:
+            self._process.kill()
+            self._process.wait()
+            raise
+        if self._process.returncode != 0:
+            raise ServerFailed(f"cannot collect the static files:\n{output.strip()}")
+        (self.directory / _STAMP).write_text(self._digest)
+
+    def _is_current(self) -> bool:
+        try:
+            return (self.directory / _STAMP).read_text() == self._digest
+        except OSError:
+            return False
+
+
+def _digest_sources() -> str:
+    digest = hashlib.sha256(str(PROJECT).encode())
+    for source in _SOURCES:
+        path = PROJECT / source
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            if file.is_file():
+                digest.update(f"{file.relative_to(PROJECT)}\0".encode() + file.read_bytes() + b"\0")
+    return digest.hexdigest()
+
 
 _PREPARE_TIMEOUT_S: Final = 600.0
 _OPEN_FILES: Final = 65_536

@@ -15,13 +15,15 @@ from benchapp.framework.api.parameters import DaysParameters, FormatParameters, 
 from benchapp.framework.api.permissions import MayRead
 from benchapp.framework.api.responses import answer_json, answer_lines
 from benchapp.framework.api.view import ApiView
-from benchapp.overview.read.activity import (
+from benchapp.overview.read.fleet import (
     CHANGE_DAYS,
+    DAYS,
     INGEST_DAYS,
+    METRIC,
     read_change_weeks,
+    read_fleet_days,
     read_ingest_health,
 )
-from benchapp.overview.read.fleet import DAYS, METRIC, read_fleet_days
 
 
 class FleetLevelsParameters(DaysParameters, FormatParameters):

@@ -20,14 +20,18 @@ from benchapp.framework.pages.time_range import DAY_PRESETS, make_time_range, re
 from benchapp.framework.read.days import DayRange
 from benchapp.framework.times import describe_age, format_date
 from benchapp.models import name_scopes
-from benchapp.overview.read.activity import (
+from benchapp.overview.read.fleet import (
     CHANGE_DAYS,
+    DAYS,
     INGEST_DAYS,
+    SERIES_MAXIMUM,
     ChangeWeek,
+    FleetDays,
+    PatternDays,
     read_change_weeks,
+    read_fleet_days,
     read_ingest_health,
 )
-from benchapp.overview.read.fleet import DAYS, SERIES_MAXIMUM, FleetDays, PatternDays, read_fleet_days
 
 # Smaller deviations of a pattern are not named in the title.
 _DEVIATION: Final = 0.02

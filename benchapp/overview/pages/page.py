@@ -1,46 +1,431 @@
 """The overview page: summary, open incidents, hosts, what needs attention, recent series and runs."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from html import escape
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.http import RFC3986_SUBDELIMS
+from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_safe
 
+from benchapp.catalog.dimensions import DIMENSIONS
+from benchapp.catalog.metrics import describe_error, format_count, format_integer, lower_label
 from benchapp.charts.texts.matrix import describe_previous, format_metric_value
 from benchapp.framework.pages.access import can, may_read
 from benchapp.framework.pages.command_lines import list_first_steps
 from benchapp.framework.pages.filter_bar import RANGE, explain_empty, make_filter_bar, settle_filter
 from benchapp.framework.pages.page_context import find_visitor, make_base_url
-from benchapp.framework.pages.series_marks import ShownMark, make_sparkline, show_mark
+from benchapp.framework.pages.series_marks import ShownMark, make_sparkline, show_mark, show_scope_mark
 from benchapp.framework.pages.time_range import DAY_PRESETS, make_time_range, read_time_range
-from benchapp.framework.readiness import read_readiness
-from benchapp.framework.times import format_age
+from benchapp.framework.readiness import LATE_AFTER, read_readiness
+from benchapp.framework.times import describe_age, format_age
 from benchapp.incidents.pages.texts import make_incident_lines
 from benchapp.incidents.read.incidents import count_tabs, list_most_severe
 from benchapp.incidents.read.shapes import IncidentFilter, IncidentRow, Tab
 from benchapp.intake.normalize.reparse import count_outdated
-from benchapp.models import SAMPLE_HOST, Role
-from benchapp.overview.pages.attention import AttentionLine, list_attention
+from benchapp.models import SAMPLE_HOST, IncidentState, Role, Severity, Subscription
 from benchapp.overview.pages.charts import CHART_TITLES
-from benchapp.overview.pages.environment_changes import make_change_links
-from benchapp.overview.pages.host_strip import make_host_strip
-from benchapp.overview.pages.summary import list_summary_facts, summarize_state
-from benchapp.overview.read.attention import COUNT_MAXIMUM, list_paused_subscriptions, read_backlog
-from benchapp.overview.read.environment_changes import list_recent_changes
-from benchapp.overview.read.hosts import FleetHosts, read_fleet_hosts
-from benchapp.overview.read.installation import read_installation
-from benchapp.overview.read.recent_series import SeriesLevel, read_recent_series
+from benchapp.overview.read.page import (
+    ACTIVE_WITHIN,
+    COUNT_MAXIMUM,
+    RECENT,
+    Backlog,
+    FleetHosts,
+    RecentChange,
+    SeriesLevel,
+    list_paused_subscriptions,
+    list_recent_changes,
+    read_backlog,
+    read_fleet_hosts,
+    read_installation,
+    read_recent_series,
+)
 from benchapp.reports.pages.panels import name_panel
 from benchapp.reports.pages.saved_views.views import list_view_lines
 from benchapp.reports.read.pinned_charts import list_pinned_charts
 from benchapp.reports.read.studies import list_studies
 from benchapp.series.pages.run_tables import make_run_lines
 from benchapp.series.read.dimension_values import has_runs
+from benchapp.series.read.environment_changes import link_comparison
 from benchapp.series.read.runs import RunFilter, list_runs
+from benchapp.series.read.titles import describe_value
 from benchapp.storage.agent_archive import read_agent_version
+from benchapp.storage.read.hosts import HostRow, is_outdated
+
+# Of each kind; the page of the kind has all.
+_LINES_MAXIMUM: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionLine:
+    """One line. state: the word that is marked; linked: text of the link to the action."""
+
+    linked: str
+    url: str
+    state: str
+    text: str
+    is_bad: bool = True
+
+
+def list_attention(
+    *,
+    incidents: Sequence[IncidentRow],
+    hosts: FleetHosts,
+    backlog: Backlog,
+    outdated: int,
+    paused: Sequence[Subscription],
+    agent_version: str,
+) -> list[AttentionLine]:
+    """Return the lines, most urgent first. outdated: results of an older parser; agent_version: of this server."""
+    return [
+        *_list_unacknowledged(incidents),
+        *_list_silent(hosts.silent),
+        *_list_failed(hosts.hosts),
+        *_list_dropped(hosts.hosts),
+        *_list_uploads(backlog),
+        *_list_paused(paused),
+        *_list_outdated(hosts.hosts, outdated, agent_version),
+    ]
+
+
+def _list_unacknowledged(incidents: Sequence[IncidentRow]) -> Iterator[AttentionLine]:
+    new = [row for row in incidents if row.severity == Severity.HIGH and row.state == IncidentState.NEW]
+    if new:
+        oldest = min(row.opened_at for row in new)
+        yield AttentionLine(
+            format_count(len(new), "incident"),
+            reverse("incidents") + "?tab=new",
+            "high severity",
+            f"not acknowledged for {format_age(oldest)}",
+        )
+
+
+def _list_silent(silent: Sequence[HostRow]) -> Iterator[AttentionLine]:
+    for host in silent[:_LINES_MAXIMUM]:
+        if host.silent_since:
+            yield AttentionLine(
+                host.name, reverse("host", args=[host.name]), "silent", f"for {format_age(host.silent_since)}"
+            )
+    yield from _count_others(silent, "silent host", reverse("hosts"))
+
+
+def _list_failed(hosts: Sequence[HostRow]) -> Iterator[AttentionLine]:
+    failed = [host for host in hosts if host.last_run and host.last_run.error]
+    for host in failed[:_LINES_MAXIMUM]:
+        if run := host.last_run:
+            text = f"latest run of {host.name}, {describe_error(run.error)}"
+            yield AttentionLine(f"Run {run.id}", reverse("run", args=[run.id]), "failed", text)
+    yield from _count_others(failed, "host", reverse("runs") + "?failed=1", text="with a failed latest run")
+
+
+def _list_dropped(hosts: Sequence[HostRow]) -> Iterator[AttentionLine]:
+    since = timezone.now() - RECENT
+    dropped = [host for host in hosts if host.dropped_at and host.dropped_at > since]
+    for host in dropped[:_LINES_MAXIMUM]:
+        yield AttentionLine(
+            host.name,
+            reverse("host", args=[host.name]),
+            "dropped results",
+            f"{format_integer(host.dropped_count)}: the spool of its agent was full",
+        )
+    yield from _count_others(dropped, "host", reverse("hosts"), text="with dropped results")
+
+
+def _list_uploads(backlog: Backlog) -> Iterator[AttentionLine]:
+    uploads = reverse("uploads")
+    for reason in backlog.rejected[:_LINES_MAXIMUM]:
+        query = urlencode({"state": "rejected", "reason": reason.reason_code})
+        yield AttentionLine(
+            format_count(reason.count, "upload"),
+            f"{uploads}?{query}",
+            "rejected",
+            f"in the last {RECENT.days} days: {reason.reason_code}",
+        )
+    if backlog.oldest_at is not None:
+        least = "at least " if backlog.waiting == COUNT_MAXIMUM else ""
+        is_late = timezone.now() - backlog.oldest_at > LATE_AFTER
+        yield AttentionLine(
+            f"{least}{format_count(backlog.waiting, 'upload')}",
+            f"{uploads}?state=received",
+            "waiting",
+            f"to be processed, oldest received {describe_age(backlog.oldest_at)}",
+            is_bad=is_late,
+        )
+
+
+def _list_paused(paused: Sequence[Subscription]) -> Iterator[AttentionLine]:
+    for subscription in paused:
+        yield AttentionLine(
+            f"Subscription {subscription.pk}",
+            reverse("subscription", args=[subscription.pk]),
+            "paused",
+            f"no notifications: {subscription.paused_reason}",
+        )
+
+
+def _list_outdated(hosts: Sequence[HostRow], outdated: int, agent_version: str) -> Iterator[AttentionLine]:
+    if outdated:
+        least = "at least " if outdated == COUNT_MAXIMUM else ""
+        yield AttentionLine(
+            f"{least}{format_count(outdated, 'upload')}",
+            reverse("uploads"),
+            "older parser",
+            "the worker reads them again",
+            is_bad=False,
+        )
+    older = [host for host in hosts if is_outdated(host.agent_version, agent_version)]
+    for host in older[:_LINES_MAXIMUM]:
+        yield AttentionLine(
+            host.name,
+            reverse("host", args=[host.name]),
+            "outdated agent",
+            f"{host.agent_version}; this server ships {agent_version}",
+            is_bad=False,
+        )
+    yield from _count_others(older, "host", reverse("hosts") + "?outdated=1", text="with an outdated agent")
+
+
+def _count_others(
+    found: Sequence[HostRow], noun: str, url: str, *, text: str = ""
+) -> Iterator[AttentionLine]:
+    more = len(found) - _LINES_MAXIMUM
+    if more > 0:
+        yield AttentionLine(format_count(more, f"more {noun}"), url, "", text)
+
+
+SHOWN_MAXIMUM: Final = 6
+_NAMED_MAXIMUM: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeLink:
+    """One change. text: "kernel 5.15 → 6.1"; where: "on 7 hosts", "on db-09"; url: of its comparison."""
+
+    text: str
+    where: str
+    since_at: datetime
+    url: str | None
+
+
+def make_change_links(changes: Sequence[RecentChange]) -> list[ChangeLink]:
+    """Return the first changes as links."""
+    return [
+        ChangeLink(
+            text=f"{lower_label(DIMENSIONS[change.name].label)} {describe_value(change.name, change.before)} →"
+            f" {describe_value(change.name, change.after)}",
+            where=_describe_scopes(change.scopes),
+            since_at=change.since_at,
+            url=link_comparison(change.name, change.before, change.after),
+        )
+        for change in changes[:SHOWN_MAXIMUM]
+    ]
+
+
+def _describe_scopes(scopes: Sequence[str]) -> str:
+    if len(scopes) <= _NAMED_MAXIMUM:
+        return f"on {', '.join(scopes)}"
+    return f"on {format_count(len(scopes), 'host')}"
+
+
+# From this size on a regression has the darker color.
+LARGE_CHANGE: Final = 0.2
+_DAY: Final = timedelta(days=1)
+_WEEK: Final = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class HostCell:
+    """One host. kind: its color; text: what the cell shows, so that color is not the only cue; title: as text."""
+
+    name: str
+    kind: str
+    text: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class StripKey:
+    """One entry of the legend, with the number of its hosts."""
+
+    kind: str
+    text: str
+    label: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class HostStrip:
+    """The cells by name, as links, and the legend. omitted: "" if all hosts are shown."""
+
+    cells: SafeString
+    keys: tuple[StripKey, ...]
+    omitted: str
+
+
+def make_host_strip(hosts: FleetHosts, *, now: datetime | None = None) -> HostStrip:
+    """Return the strip of all hosts read."""
+    moment = now or timezone.now()
+    cells = tuple(_make_cell(host, moment) for host in hosts.hosts)
+    omitted = hosts.count - len(cells)
+    return HostStrip(
+        _link_cells(cells),
+        _list_keys(cells),
+        f"{format_count(omitted, 'host')} seen more recently not shown." if omitted > 0 else "",
+    )
+
+
+def _link_cells(cells: Sequence[HostCell]) -> SafeString:
+    # For 500 hosts a template takes ten times as long, format_html_join five times.
+    before, after = (escape(part) for part in reverse("host", args=["*"]).split("*"))
+    links = "".join(
+        f'<a class="{cell.kind}" href="{before}{_quote_name(cell.name)}{after}" title="{escape(cell.title)}">'
+        f'{escape(cell.text)}<span class="visually-hidden"> {escape(cell.name)}</span></a>'
+        for cell in cells
+    )
+    return mark_safe(links)  # noqa: S308
+
+
+def _quote_name(name: str) -> str:
+    """Return a name as `reverse` writes it into an address."""
+    return escape(quote(name, safe=f"{RFC3986_SUBDELIMS}:@"))
+
+
+def _make_cell(host: HostRow, now: datetime) -> HostCell:
+    mark = show_scope_mark(host.mark)
+    run = host.last_run
+    parts = [f"{host.name}:"]
+    signs = ""
+    if mark and host.mark:
+        kind = "worse-2" if abs(host.mark.largest.relative) >= LARGE_CHANGE else "worse-1"
+        signs = mark.text[0]
+        scope = f" (pool {host.pool})" if host.pool else ""
+        parts.append(f"{mark.text}{scope};")
+    else:
+        kind = _rate_age(run.started_at if run else None, now)
+    if host.silent_since:
+        kind = kind if mark else "silent"
+        signs += "!"
+        parts.append(f"silent for {format_age(host.silent_since, now=now)};")
+    if run is None:
+        signs = signs or "–"
+        parts.append("no runs")
+    else:
+        signs = f"{signs}✕" if run.error else signs or _format_short_age(run.started_at, now)
+        failed = f", failed: {describe_error(run.error)}" if run.error else ""
+        parts.append(f"last run {describe_age(run.started_at, now=now)}{failed}")
+    return HostCell(host.name, kind, signs, " ".join(parts))
+
+
+def _rate_age(last_at: datetime | None, now: datetime) -> str:
+    if last_at is None:
+        return "none"
+    age = now - last_at
+    return "fresh" if age < _DAY else "recent" if age < _WEEK else "old"
+
+
+def _format_short_age(at: datetime, now: datetime) -> str:
+    """Return "" within a day, else the age: "3d", "2y"."""
+    return "" if now - at < _DAY else format_age(at, now=now).replace(" ", "")
+
+
+_LABELS: Final = (
+    ("worse-2", "▼", f"open regression, {LARGE_CHANGE * 100:.0f} % or more"),
+    ("worse-1", "▼", f"open regression, less than {LARGE_CHANGE * 100:.0f} %"),
+    ("silent", "!", "silent"),
+    ("fresh", "", "run within a day"),
+    ("recent", "3d", "run within 7 days"),
+    ("old", "9d", "older"),
+    ("none", "–", "no runs"),
+)
+
+
+def _list_keys(cells: Sequence[HostCell]) -> tuple[StripKey, ...]:
+    counts = Counter(cell.kind for cell in cells)
+    return tuple(StripKey(kind, text, label, counts[kind]) for kind, text, label in _LABELS if counts[kind])
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryFact:
+    """One fact: text before the link, the linked text ("" without a link), its address, text after it."""
+
+    before: str
+    linked: str = ""
+    url: str = ""
+    after: str = ""
+
+
+def summarize_state(hosts: FleetHosts, open_incidents: int) -> str:
+    """Return the finding: "2 open incidents, 1 silent host"."""
+    parts = [format_count(open_incidents, "open incident") if open_incidents else "No open incidents"]
+    if silent := len(hosts.silent):
+        parts.append(format_count(silent, "silent host"))
+    return ", ".join(parts)
+
+
+def list_summary_facts(
+    hosts: FleetHosts, *, open_incidents: int, most_severe: Sequence[IncidentRow], suffix: str = ""
+) -> list[SummaryFact]:
+    """Return the facts of the summary: active hosts, open incidents, silent hosts.
+
+    suffix: query of links to lists, as the filter of the page.
+    """
+    facts = [_describe_active(hosts, suffix)]
+    if not most_severe:
+        facts.append(SummaryFact("No incident is open."))
+    else:
+        worst = most_severe[0]
+        facts += [
+            SummaryFact(
+                "", format_count(open_incidents, "open incident"), f"{reverse('incidents')}{suffix}", "."
+            ),
+            SummaryFact(
+                "Most severe: ",
+                worst.title,
+                reverse("incident", args=[worst.id]),
+                f" ({worst.severity} severity).",
+            ),
+        ]
+    facts.append(_describe_silent(hosts))
+    return facts
+
+
+def _describe_active(hosts: FleetHosts, suffix: str) -> SummaryFact:
+    days = f"the last {ACTIVE_WITHIN.days} days"
+    if not hosts.count and suffix:
+        return SummaryFact("No hosts match the filter.")
+    if not hosts.count:
+        return SummaryFact("No hosts are ", "enrolled", reverse("hosts"), ".")
+    verb = "has" if hosts.active_count == 1 else "have"
+    return SummaryFact(
+        "",
+        f"{format_integer(hosts.active_count)} of {format_count(hosts.count, 'host')}",
+        f"{reverse('hosts')}{suffix}",
+        f" {verb} a run in {days}.",
+    )
+
+
+def _describe_silent(hosts: FleetHosts) -> SummaryFact:
+    silent = hosts.silent
+    if not silent:
+        return SummaryFact("No host is silent.")
+    if len(silent) == 1:
+        (host,) = silent
+        return SummaryFact("1 host is silent: ", host.name, reverse("host", args=[host.name]), ".")
+    return SummaryFact(
+        f"{format_integer(len(silent))} hosts are silent, longest ",
+        silent[0].name,
+        reverse("host", args=[silent[0].name]),
+        ".",
+    )
+
 
 _RUNS: Final = 6
 _STUDIES: Final = 6

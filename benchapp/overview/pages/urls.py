@@ -29,8 +29,8 @@ from benchapp.notices.pages import views as subscriptions
 from benchapp.overview.pages import charts as overview_charts
 from benchapp.overview.pages import page as overview
 from benchapp.overview.pages import pins
+from benchapp.overview.pages import search as searches
 from benchapp.overview.pages.docs import views as documentation
-from benchapp.overview.pages.search import views as searches
 from benchapp.policies import pages as policies
 from benchapp.reports.pages import edit as study_edits
 from benchapp.reports.pages import shared as shared_studies

@@ -11,7 +11,7 @@ from django.utils import timezone
 from benchapp.catalog.grammar import parse_filter
 from benchapp.charts.read.comparison import Side, compare_sides
 from benchapp.models import Series
-from benchapp.overview.read.environment_changes import list_recent_changes
+from benchapp.overview.read.page import list_recent_changes
 from tests.factories import (
     add_measurements,
     calculate_levels,

@@ -28,7 +28,7 @@ from benchapp.framework.api.problems import (
 )
 from benchapp.framework.read.pagination import BadCursor
 from benchapp.framework.write.conflicts import BadValue
-from benchapp.overview.pages.docs.markdown_pages import render_sentence
+from benchapp.overview.pages.docs.pages import render_sentence
 
 ROOT = Path(__file__).parents[3]
 # What raises a problem of the API, or is turned into one by its code.

@@ -46,8 +46,7 @@ from benchapp.models import (
 )
 from benchapp.operation.archive import loading
 from benchapp.operation.archive.container import ArchiveReader, ArchiveWriter, check_archive
-from benchapp.operation.archive.selection import count_rows
-from benchapp.operation.archive.tables import TABLES
+from benchapp.operation.archive.tables import TABLES, count_rows
 from benchapp.series.write import exclude_run
 from tests.browser.world import HOSTILE, make_world
 from tests.factories import (

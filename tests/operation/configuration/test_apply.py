@@ -26,9 +26,13 @@ from benchapp.models import (
     Subscription,
     User,
 )
-from benchapp.operation.configuration.apply import apply_configuration, export_configuration
 from benchapp.operation.configuration.document import BadConfiguration
-from benchapp.operation.configuration.plan import SECTIONS, StepAction
+from benchapp.operation.configuration.plan import (
+    SECTIONS,
+    StepAction,
+    apply_configuration,
+    export_configuration,
+)
 from benchapp.operation.configuration.subscriptions import make_reference
 from tests.documentation import ROOT, list_blocks
 from tests.factories import (

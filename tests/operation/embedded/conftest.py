@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from benchapp.operation.embedded.account import SystemAccount, choose_account
-from benchapp.operation.embedded.postgres import Postgres
+from benchapp.operation.embedded.child import SystemAccount, choose_account
+from benchapp.operation.embedded.servers import Postgres
 from tests.clusters import make_place
 
 

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from benchapp.operation.embedded.account import (
+from benchapp.operation.embedded.child import (
     NoAccount,
     SystemAccount,
     can_reach,

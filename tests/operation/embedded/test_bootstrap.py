@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchapp.operation.embedded.account import SystemAccount, can_reach
+from benchapp.operation.embedded.child import SystemAccount, can_reach
 
 ROOT = Path(__file__).parents[3]
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="other users take the first Python that fits")

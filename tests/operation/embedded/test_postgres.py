@@ -6,16 +6,16 @@ import time
 
 import pytest
 
-from benchapp.operation.embedded import postgres as postgres_module
+from benchapp.operation.embedded import servers as postgres_module
 from benchapp.operation.embedded.child import ServerFailed, spawn, stop
-from benchapp.operation.embedded.postgres import (
+from benchapp.operation.embedded.preflight import read_start_time
+from benchapp.operation.embedded.servers import (
     MAJOR,
     Postgres,
     WrongVersion,
     check_socket_path,
     choose_directory,
 )
-from benchapp.operation.embedded.preflight import read_start_time
 
 
 def ask(cluster: Postgres, query: str) -> str:

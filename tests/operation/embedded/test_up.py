@@ -17,11 +17,10 @@ import psycopg
 import pytest
 from django.core.management import CommandError, call_command, execute_from_command_line
 
-from benchapp.operation.embedded.account import PROJECT, can_run_code, choose_account
-from benchapp.operation.embedded.agent_run import read_pages
+from benchapp.operation.embedded.child import PROJECT, can_run_code, choose_account
 from benchapp.operation.embedded.home import Home
 from benchapp.operation.embedded.preflight import Address, get, read_instance, read_start_time
-from benchapp.operation.embedded.up import host_name
+from benchapp.operation.embedded.up import host_name, read_pages
 from tests.clusters import make_place
 from tests.ports import find_free_port
 from tests.short_fio import write_short_fio

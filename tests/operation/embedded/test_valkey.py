@@ -1,8 +1,8 @@
 import stat
 
-from benchapp.operation.embedded import valkey as valkey_module
+from benchapp.operation.embedded import servers as valkey_module
 from benchapp.operation.embedded.child import stop
-from benchapp.operation.embedded.valkey import Valkey, choose_broker, find_bundled, read_version
+from benchapp.operation.embedded.servers import Valkey, choose_broker, find_bundled, read_version
 
 
 def make_server(directory, name, version_line):

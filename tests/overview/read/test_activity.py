@@ -6,7 +6,7 @@ import pytest
 
 from benchapp.framework.read.days import DayRange
 from benchapp.models import Change, ChangeState, State, Submission
-from benchapp.overview.read.activity import (
+from benchapp.overview.read.fleet import (
     CHANGE_DAYS,
     INGEST_DAYS,
     read_change_weeks,

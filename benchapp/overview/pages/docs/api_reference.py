@@ -17,8 +17,13 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from drf_spectacular.generators import SchemaGenerator
 
-from benchapp.overview.pages.docs.markdown_pages import API_REFERENCE_PATH, render_sentence, write_code_block
-from benchapp.overview.pages.docs.pages import DocumentationPage, make_page
+from benchapp.overview.pages.docs.pages import (
+    API_REFERENCE_PATH,
+    DocumentationPage,
+    make_page,
+    render_sentence,
+    write_code_block,
+)
 
 Json = Mapping[str, Any]
 TYPES_NAME: Final = "types"

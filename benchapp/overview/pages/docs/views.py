@@ -1,26 +1,262 @@
-"""Documentation pages, their search, and the files that they link to; public, as they have no data."""
+"""Documentation pages, their search, and the files that they link to; public, as they have no data.
+
+The pages of the documentation: docs/*.md, the API reference, and the lists of badges and error codes. Files are read
+once per process: an installation gets others with another version.
+"""
 
 import hashlib
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
 from typing import Any, Final
 
 from django.conf import settings
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
+from django.template.loader import render_to_string
 from django.utils.http import parse_etags
 from django.views.decorators.http import require_safe
 
-from benchapp.overview.pages.docs.library import (
-    FILE_TYPES,
-    list_files,
-    list_groups,
-    list_pages,
-    read_page,
-    read_reference_page,
+from benchapp.framework.pages.number_columns import ALSO_ANSWERED, REJECTED
+from benchapp.intake.normalize.missing_reasons import MISSING
+from benchapp.overview.pages.docs.api_reference import read_reference
+from benchapp.overview.pages.docs.pages import (
+    API_REFERENCE_PATH,
+    BASE_PATH,
+    INDEX_NAME,
+    DocumentationPage,
+    PageSection,
+    make_page,
+    parse_markdown,
+    read_plain_text,
+    render_page,
+    resolve_link,
 )
-from benchapp.overview.pages.docs.pages import DocumentationPage
-from benchapp.overview.pages.docs.search import TooManyWords, search_pages
+from benchapp.series.pages.run_tables import BADGES
+
+DIRECTORY: Final[Path] = settings.BASE_DIR / "docs"
+# Files that pages link to: screenshots, templates of CI, dashboards.
+FILE_TYPES: Final = {
+    ".json": "application/json",
+    ".png": "image/png",
+    ".yaml": "text/plain; charset=utf-8",
+    ".yml": "text/plain; charset=utf-8",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PageLink:
+    """A page in the list of all pages."""
+
+    title: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class PageGroup:
+    """Pages under one heading."""
+
+    title: str
+    links: tuple[PageLink, ...]
+
+
+@cache
+def read_page(name: str) -> DocumentationPage | None:
+    """Return a page by the last part of its URL, "" for the first page; None if there is none."""
+    if name == "badges":
+        html = render_to_string("overview/docs/_badges.html", {"badges": BADGES.items()})
+        return make_page(f"{BASE_PATH}{name}", "Badges", html)
+    if name == "errors":
+        context = {"rejected": REJECTED.items(), "missing": MISSING.items(), "also_answered": ALSO_ANSWERED}
+        html = render_to_string("overview/docs/_error_codes.html", context)
+        return make_page(f"{BASE_PATH}{name}", "Error codes", html)
+    file_name = f"{name or INDEX_NAME}.md"
+    titles = _read_titles()
+    if file_name not in titles or name == INDEX_NAME:
+        return None
+    page = render_page((DIRECTORY / file_name).read_text(encoding="utf-8"), titles=titles)
+    return make_page(f"{BASE_PATH}{name}", page.title, page.html)
+
+
+def read_reference_page(name: str) -> DocumentationPage | None:
+    """Return a page of the API reference: of a tag, "types", or "" for all operations; None if there is none."""
+    return read_reference().get(name)
+
+
+@cache
+def list_pages() -> tuple[DocumentationPage, ...]:
+    """Return all pages in the order of list_groups(), those that it does not list at the end."""
+    names = ["", "badges", "errors", *sorted(name.removesuffix(".md") for name in _read_titles())]
+    pages = [page for page in map(read_page, names) if page]
+    pages += read_reference().values()
+    urls = [link.url for group in list_groups() for link in group.links]
+    return tuple(sorted(pages, key=lambda page: urls.index(page.url) if page.url in urls else len(urls)))
+
+
+@cache
+def list_groups() -> tuple[PageGroup, ...]:
+    """Return the list of all pages: headings of level 2 of docs/README.md with the first link of each entry."""
+    tokens = parse_markdown((DIRECTORY / f"{INDEX_NAME}.md").read_text(encoding="utf-8"))
+    found: list[tuple[str, list[PageLink]]] = []
+    for before, token in pairwise(tokens):
+        if token.type != "inline":
+            continue
+        links = [each for each in token.children or () if each.type == "link_open"]
+        if before.type == "heading_open" and before.tag == "h2":
+            found.append((read_plain_text(token), []))
+        elif found and before.level and links:
+            title = read_plain_text(token).partition(":")[0]
+            found[-1][1].append(PageLink(title, resolve_link(str(links[0].attrs["href"]))))
+    lists = (
+        PageLink("API reference", API_REFERENCE_PATH),
+        PageLink("Badges", f"{BASE_PATH}badges"),
+        PageLink("Error codes", f"{BASE_PATH}errors"),
+    )
+    return (*(PageGroup(title, tuple(links)) for title, links in found), PageGroup("Lists", lists))
+
+
+@cache
+def list_files() -> dict[str, Path]:
+    """Return the files that pages may link to, by their path below docs/."""
+    return {
+        path.relative_to(DIRECTORY).as_posix(): path
+        for path in sorted(DIRECTORY.rglob("*"))
+        if path.suffix in FILE_TYPES and path.is_file()
+    }
+
+
+@cache
+def _read_titles() -> dict[str, str]:
+    """Return file name → title, the first line, of all Markdown files of docs/."""
+    return {
+        path.name: path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+        for path in sorted(DIRECTORY.glob("*.md"))
+    }
+
+
+WORDS_MAXIMUM: Final = 10
+HITS_MAXIMUM: Final = 50
+# Of one word: in the title of the section, in that of its page, in the text. A title says what a section is about.
+_IN_SECTION: Final = 8
+_IN_PAGE: Final = 4
+_IN_TEXT: Final = 1
+_WHOLE_WORD: Final = 2
+# Characters of an excerpt before the first word found, and in all.
+_BEFORE: Final = 60
+_EXCERPT: Final = 220
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """A part of an excerpt. is_match: one of the words."""
+
+    text: str
+    is_match: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentationHit:
+    """A section that has all words. section: "" for the text before the first heading of the page."""
+
+    url: str
+    page: str
+    section: tuple[Fragment, ...]
+    excerpt: tuple[Fragment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentationHits:
+    """The best hits, at most HITS_MAXIMUM. count: of all sections that have all words."""
+
+    hits: tuple[DocumentationHit, ...]
+    count: int
+
+
+class TooManyWords(ValueError):
+    """The query has more than WORDS_MAXIMUM words."""
+
+
+def search_pages(query: str, pages: Sequence[DocumentationPage]) -> DocumentationHits:
+    """Return the sections that have all words of a query, each at the beginning of a word, in any case.
+
+    Sections whose title has the words come first, then those of pages whose title has them; equal ones in the order of
+    the pages. Raises TooManyWords.
+    """
+    words = list(dict.fromkeys(query.lower().split()))
+    if len(words) > WORDS_MAXIMUM:
+        raise TooManyWords(f"The search takes at most {WORDS_MAXIMUM} words; this query has {len(words)}.")
+    if not words:
+        return DocumentationHits((), 0)
+    patterns = [re.compile(rf"(?<![a-z0-9]){re.escape(word)}", re.IGNORECASE) for word in words]
+    found = [
+        (score, page, section)
+        for page in pages
+        for section in page.sections
+        if (score := _score(page, section, patterns))
+    ]
+    found.sort(key=lambda hit: -hit[0])
+    any_word = re.compile("|".join(pattern.pattern for pattern in patterns), re.IGNORECASE)
+    return DocumentationHits(
+        tuple(_make_hit(page, section, any_word) for _, page, section in found[:HITS_MAXIMUM]), len(found)
+    )
+
+
+def _score(page: DocumentationPage, section: PageSection, patterns: Sequence[re.Pattern[str]]) -> int:
+    """Return 0 unless each word is in the title of the page or in the section, and one of them in the section."""
+    total, is_inside = 0, False
+    for pattern in patterns:
+        in_title = _score_text(pattern, section.title) * _IN_SECTION if section.level > 1 else 0
+        in_section = in_title or _score_text(pattern, section.text) * _IN_TEXT
+        in_page = _score_text(pattern, page.title) * _IN_PAGE
+        if not in_section and not in_page:
+            return 0
+        is_inside = is_inside or bool(in_section)
+        total += max(in_section, in_page)
+    # The first section of a page stands for the page.
+    return total if is_inside or section.level == 1 else 0
+
+
+def _score_text(pattern: re.Pattern[str], text: str) -> int:
+    found = pattern.search(text)
+    if found is None:
+        return 0
+    return _WHOLE_WORD if not text[found.end() : found.end() + 1].isalnum() else 1
+
+
+def _make_hit(page: DocumentationPage, section: PageSection, words: re.Pattern[str]) -> DocumentationHit:
+    url = f"{page.url}#{section.anchor}" if section.anchor else page.url
+    title = split_matches(section.title, words) if section.level > 1 else ()
+    return DocumentationHit(url, page.title, title, split_matches(cut_excerpt(section.text, words), words))
+
+
+def cut_excerpt(text: str, words: re.Pattern[str]) -> str:
+    """Return the part of a text around its first match, at word boundaries, with … where it was cut."""
+    found = words.search(text)
+    start = max(0, found.start() - _BEFORE) if found else 0
+    if start:
+        start = text.find(" ", start) + 1
+    end = len(text) if len(text) - start <= _EXCERPT else text.rfind(" ", start, start + _EXCERPT)
+    end = end if end > start else start + _EXCERPT
+    return ("… " if start else "") + text[start:end] + (" …" if end < len(text) else "")
+
+
+def split_matches(text: str, words: re.Pattern[str]) -> tuple[Fragment, ...]:
+    """Return a text in fragments, so that the template can mark the words."""
+    fragments: list[Fragment] = []
+    end = 0
+    for found in words.finditer(text):
+        if found.start() > end:
+            fragments.append(Fragment(text[end : found.start()], False))
+        fragments.append(Fragment(found[0], True))
+        end = found.end()
+    if end < len(text):
+        fragments.append(Fragment(text[end:], False))
+    return tuple(fragments)
+
 
 # Different in each answer: the token of the sign-out form is masked anew.
 _CSRF_FIELD: Final = re.compile(rb'name="csrfmiddlewaretoken" value="[^"]*"')

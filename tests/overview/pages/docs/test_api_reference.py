@@ -16,7 +16,7 @@ from benchapp.overview.pages.docs.api_reference import (
     make_curl_command,
     make_sample,
 )
-from benchapp.overview.pages.docs.library import read_reference_page
+from benchapp.overview.pages.docs.views import read_reference_page
 from tests.pages import Page
 
 

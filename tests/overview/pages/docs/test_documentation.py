@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from benchapp.framework.pages.page_context import PAGES
-from benchapp.overview.pages.docs.library import DIRECTORY, list_files, list_groups, list_pages, read_page
+from benchapp.overview.pages.docs.views import DIRECTORY, list_files, list_groups, list_pages, read_page
 from tests.access_table import WEB
 from tests.pages import Page
 

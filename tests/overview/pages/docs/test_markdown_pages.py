@@ -2,13 +2,14 @@
 
 import pytest
 
-from benchapp.overview.pages.docs.markdown_pages import (
+from benchapp.overview.pages.docs.pages import (
+    ENTRY_LEVEL,
     make_anchor,
     render_page,
     render_sentence,
     resolve_link,
+    split_sections,
 )
-from benchapp.overview.pages.docs.pages import ENTRY_LEVEL, split_sections
 
 
 def test_html_and_dangerous_links_are_text() -> None:

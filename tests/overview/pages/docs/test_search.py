@@ -4,7 +4,7 @@ import pytest
 from django.utils.safestring import mark_safe
 
 from benchapp.overview.pages.docs.pages import make_page
-from benchapp.overview.pages.docs.search import HITS_MAXIMUM, TooManyWords, search_pages
+from benchapp.overview.pages.docs.views import HITS_MAXIMUM, TooManyWords, search_pages
 
 PAGES = [
     make_page(

@@ -1,24 +1,64 @@
-"""Results of a search, grouped by kind; the group with the best match comes first."""
+"""Search over hosts, series, runs, incidents, studies, pages and documentation; completions of a word in a filter."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Final
 from urllib.parse import urlencode
 
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
 from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
 
-from benchapp.catalog.grammar import BadFilter, Filter, Query, parse_query, write_filter
+from benchapp.catalog.dimensions import FILTER_DIMENSIONS, get_filter_dimension
+from benchapp.catalog.filter_phrases import list_phrases
+from benchapp.catalog.grammar import BadFilter, Filter, Query, parse_query, parse_term, write_filter
 from benchapp.catalog.spelling import suggest_corrections
-from benchapp.framework.pages.access import can
+from benchapp.framework.pages.access import can, may_read
 from benchapp.framework.pages.filter_bar import describe_filter
-from benchapp.framework.pages.page_context import PAGES, SitePage
+from benchapp.framework.pages.page_context import PAGES, SitePage, find_visitor
 from benchapp.models import Role, User
-from benchapp.overview.pages.docs.library import list_pages
-from benchapp.overview.pages.docs.search import TooManyWords, search_pages
+from benchapp.overview.pages.docs.views import TooManyWords, list_pages, search_pages
 from benchapp.overview.read.search import SEARCHES, SearchHit, SearchKind, rank_match, search_series
 from benchapp.reports.pages.saved_views.views import list_view_lines
-from benchapp.series.read.dimension_values import list_known_values
+from benchapp.series.read.dimension_values import list_known_values, read_known_values
+
+COMPLETIONS_MAXIMUM: Final = 8
+# Phrases have synonyms, as "random read" and "rand reads": some are enough.
+_PHRASES_MAXIMUM: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class WordCompletion:
+    """written: the term in the filter; shown: the phrase or value; note: what it is."""
+
+    written: str
+    shown: str
+    note: str
+
+
+def list_completions(text: str) -> list[WordCompletion]:
+    """Return completions of a word, phrases first, at most COMPLETIONS_MAXIMUM; () for "". One query."""
+    if not text:
+        return []
+    found: dict[str, WordCompletion] = {}
+    for words, phrase in list_phrases(text):
+        term = parse_term(phrase.name, phrase.values)
+        written = write_filter(Filter((replace(term, is_negated=phrase.is_negated),)))
+        found.setdefault(written, WordCompletion(written, words, written))
+    phrases = list(found.values())[:_PHRASES_MAXIMUM]
+    values = [
+        known
+        for known in read_known_values()
+        if known.dimension in FILTER_DIMENSIONS and known.value.lower().startswith(text.lower())
+    ]
+    for known in values[: COMPLETIONS_MAXIMUM - len(phrases)]:
+        written = write_filter(Filter().with_value(known.dimension, known.value))
+        phrases.append(WordCompletion(written, known.value, get_filter_dimension(known.dimension).label))
+    return phrases
+
 
 RESULTS_MAXIMUM: Final = 6
 # Behind every rank of `rank_match`.
@@ -187,3 +227,44 @@ def _find_documentation(text: str) -> ResultGroup:
     ]
     more = f"{reverse('docs_search')}?{urlencode({'q': text})}" if hits.count > RESULTS_MAXIMUM else ""
     return ResultGroup("Documentation", results, _NO_RANK + 1, more)
+
+
+TEXT_MAXIMUM: Final = 200
+
+
+@never_cache
+@require_safe
+@may_read
+def search(request: HttpRequest) -> HttpResponse:
+    """Show what a text finds: hosts, series, runs, incidents, studies, pages, documentation."""
+    return _render(request, "overview/search/search.html")
+
+
+@never_cache
+@require_safe
+@may_read
+def search_results(request: HttpRequest) -> HttpResponse:
+    """Return the results of the search page without the page around them."""
+    return _render(request, "overview/search/_search_results.html")
+
+
+@never_cache
+@require_safe
+@may_read
+def complete_word(request: HttpRequest) -> JsonResponse:
+    """Return what a word at the caret of a filter may become, for the completion of the filter bar."""
+    text = request.GET.get("text", "").replace("\x00", "")[:TEXT_MAXIMUM]
+    return JsonResponse({"completions": [asdict(each) for each in list_completions(text)]})
+
+
+def _render(request: HttpRequest, template: str) -> HttpResponse:
+    text = " ".join(request.GET.get("text", "").replace("\x00", "").split())
+    if len(text) > TEXT_MAXIMUM:
+        error = f"The search takes at most {TEXT_MAXIMUM} characters; this text has {len(text)}."
+        return render(request, template, {"text": text, "error": error}, status=400)
+    context = {
+        "text": text,
+        "text_maximum": TEXT_MAXIMUM,
+        "groups": find_results(text, find_visitor(request)),
+    }
+    return render(request, template, context | {"corrections": list_corrections(text) if text else []})

@@ -1,1 +1,0 @@
-"""Search over hosts, series, runs, incidents, studies, pages and documentation."""

@@ -1,0 +1,276 @@
+"""What the overview page shows: hosts, what needs attention, recent environment changes and series."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from django.utils import timezone
+
+from benchapp.catalog.dimensions import FACT_NAMES
+from benchapp.catalog.grammar import Filter
+from benchapp.catalog.metrics import Metric
+from benchapp.framework.read.binary_columns import fetch_rows
+from benchapp.incidents.read.series_status import SeriesMark, read_series_marks
+from benchapp.intake.read.submissions import ReasonCount
+from benchapp.models import ChangeState, Environment, Series, SeriesEnvironment, State, Subscription, User
+from benchapp.models.filtering import match_series
+from benchapp.series.read.levels import CurrentLevel
+from benchapp.series.read.selected_levels import read_main_levels
+from benchapp.series.read.series import SeriesRow, read_rows
+from benchapp.storage.read.hosts import HostFilter, HostRow, filter_hosts, list_least_recently_seen
+
+RECENT: Final = timedelta(days=7)
+COUNT_MAXIMUM: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """Uploads that are not stored.
+
+    rejected: of the last seven days by reason, most frequent first. waiting: not processed yet, at most 1 000;
+    oldest_at: when the first of these was received.
+    """
+
+    rejected: tuple[ReasonCount, ...]
+    waiting: int
+    oldest_at: datetime | None
+
+
+def read_backlog() -> Backlog:
+    """Return the backlog in two queries over the indexes of submissions by state."""
+    rejected = fetch_rows(
+        "SELECT reason_code, count(*) FROM benchapp_submission WHERE state = %s AND received_at >= %s"
+        " GROUP BY reason_code ORDER BY count(*) DESC, reason_code",
+        [State.REJECTED.value, timezone.now() - RECENT],
+    )
+    ((waiting, oldest_at),) = fetch_rows(
+        "SELECT count(*), min(received_at) FROM (SELECT received_at FROM benchapp_submission WHERE state = %s"
+        " ORDER BY received_at LIMIT %s) AS waiting",
+        [State.RECEIVED.value, COUNT_MAXIMUM],
+    )
+    return Backlog(
+        rejected=tuple(ReasonCount(*row) for row in rejected), waiting=waiting, oldest_at=oldest_at
+    )
+
+
+def list_paused_subscriptions(owner: User) -> list[Subscription]:
+    """Return the subscriptions of a user that stopped after failed deliveries, without their addresses; one query."""
+    rows = Subscription.objects.filter(owner=owner, is_active=False).exclude(paused_reason="")
+    return list(rows.only("paused_reason").order_by("id"))
+
+
+# Least recently seen first: these include the hosts whose runs are overdue.
+HOSTS_MAXIMUM: Final = 1000
+# A host with a run within this time is active.
+ACTIVE_WITHIN: Final = timedelta(days=7)
+
+
+@dataclass(frozen=True, slots=True)
+class FleetHosts:
+    """Hosts that are not retired, by name.
+
+    hosts: at most 1 000, those seen least recently. count: of all. active_count: those with a run that started within
+    seven days.
+    """
+
+    hosts: tuple[HostRow, ...]
+    count: int
+    active_count: int
+
+    @property
+    def silent(self) -> list[HostRow]:
+        """Return the silent hosts, silent for longest first."""
+        silent = [(host.silent_since, host.name, host) for host in self.hosts if host.silent_since]
+        return [host for _, _, host in sorted(silent, key=lambda entry: entry[:2])]
+
+
+def read_fleet_hosts(filter: Filter | None = None, *, without: str = "") -> FleetHosts:
+    """Return the hosts in at most five queries, whatever their number, and up to three of the filter.
+
+    filter: as on the list of hosts. without: the name of a host to leave out.
+    """
+    ids = list(filter_hosts(HostFilter(match=filter)).values_list("pk", flat=True)) if filter else None
+    # A step into the index run_by_host for each host, however many runs it has.
+    ((count, active_count),) = fetch_rows(
+        "SELECT count(*), count(*) FILTER (WHERE last.started_at >= %s) FROM benchapp_host host"
+        " LEFT JOIN LATERAL (SELECT started_at FROM benchapp_run WHERE host_id = host.id"
+        "  ORDER BY started_at DESC LIMIT 1) AS last ON TRUE WHERE retired_at IS NULL AND name <> %s"
+        " AND (%s::bigint[] IS NULL OR host.id = ANY(%s))",
+        [timezone.now() - ACTIVE_WITHIN, without, ids, ids],
+    )
+    hosts = list_least_recently_seen(without=without, limit=HOSTS_MAXIMUM, ids=ids)
+    return FleetHosts(tuple(hosts), count, active_count)
+
+
+# Of a series with so many runs a change opens an incident (pipeline.detection): an installation with fewer runs in all
+# has nothing to report yet.
+_NEW_BELOW: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Installation:
+    """What is stored. runs: without the sample, at most 20; sample_runs: of the sample, 0 unless is_new."""
+
+    runs: int
+    sample_runs: int
+
+    @property
+    def is_new(self) -> bool:
+        """Return whether there are fewer than 20 runs besides the sample."""
+        return self.runs < _NEW_BELOW
+
+
+def read_installation(*, sample_host: str) -> Installation:
+    """Return what is stored; two queries for a new installation, else one. sample_host: the host of the sample."""
+    ((sample_id, runs),) = fetch_rows(
+        "SELECT sample.id, (SELECT count(*) FROM ("
+        "  SELECT FROM benchapp_run WHERE host_id IS DISTINCT FROM sample.id LIMIT %s) AS others)"
+        " FROM (SELECT max(id) AS id FROM benchapp_host WHERE name = %s) AS sample",
+        [_NEW_BELOW, sample_host],
+    )
+    if sample_id is None or runs == _NEW_BELOW:
+        return Installation(runs, 0)
+    ((sample_runs,),) = fetch_rows("SELECT count(*) FROM benchapp_run WHERE host_id = %s", [sample_id])
+    return Installation(runs, sample_runs)
+
+
+# Open changes are searched in the newest incidents only: of a sweep one has thousands.
+_INCIDENTS_MAXIMUM: Final = 20
+_CHANGES_MAXIMUM: Final = 200
+_LIVE: Final = [ChangeState.PROVISIONAL.value, ChangeState.CONFIRMED.value]
+# The series with the newest changes of open incidents, and those measured last; one of each may be both.
+# changed, measured: conditions of a filter.
+_LIST: Final = (
+    "(SELECT series_id FROM (SELECT series_id, started_at, id FROM benchapp_change WHERE state = ANY(%s)"
+    "  AND incident_id IN (SELECT id FROM benchapp_incident WHERE is_open"
+    "   ORDER BY started_at DESC, id DESC LIMIT %s){changed}"
+    "  ORDER BY started_at DESC, id DESC LIMIT %s) AS newest"
+    " GROUP BY series_id ORDER BY max(started_at) DESC, max(id) DESC LIMIT %s)"
+    " UNION (SELECT id FROM benchapp_series WHERE last_at IS NOT NULL{measured}"
+    "  ORDER BY last_at DESC, id DESC LIMIT %s)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesLevel:
+    """One series with the current level of its main metric."""
+
+    row: SeriesRow
+    metric: Metric
+    level: CurrentLevel
+    mark: SeriesMark | None
+
+
+def read_recent_series(filter: Filter | None = None, *, limit: int = 10) -> list[SeriesLevel]:
+    """Return the series with the newest open changes and those measured last, in at most eight queries.
+
+    Of those that match the filter. First those with an open regression, largest first, then with an open improvement,
+    then the others by time.
+    """
+    rows = read_rows(_list_series(limit, filter))
+    levels = read_main_levels([row.id for row in rows])
+    by_metric: dict[str, list[int]] = {}
+    for series_id, found in levels.items():
+        by_metric.setdefault(found.metric.name, []).append(series_id)
+    marks = {
+        series_id: mark
+        for metric, ids in by_metric.items()
+        for series_id, mark in read_series_marks(ids, metric=metric).items()
+    }
+    series = [
+        SeriesLevel(row, main.metric, main.level, marks.get(row.id))
+        for row in rows
+        if (main := levels.get(row.id))
+    ]
+    return sorted(series, key=_rank)[:limit]
+
+
+def _list_series(limit: int, filter: Filter | None) -> list[int]:
+    matching, values = "", []
+    if filter:
+        text, parameters = Series.objects.filter(match_series(filter)).values("pk").query.sql_with_params()
+        matching, values = f"IN ({text})", list(parameters)
+    rows = fetch_rows(
+        _LIST.format(
+            changed=f" AND series_id {matching}" if matching else "",
+            measured=f" AND id {matching}" if matching else "",
+        ),
+        [
+            _LIVE,
+            _INCIDENTS_MAXIMUM,
+            *values,
+            _CHANGES_MAXIMUM,
+            limit,
+            *values,
+            limit,
+        ],
+    )
+    return [series_id for (series_id,) in rows]
+
+
+def _rank(one: SeriesLevel) -> tuple[int, float]:
+    if one.mark is None or one.mark.state != "open":
+        # The sort is stable: these stay in order of time.
+        return (2, 0.0)
+    return (0 if one.mark.is_regression else 1, -abs(one.mark.relative))
+
+
+_CHANGES_SINCE: Final = timedelta(days=90)
+# Newest first: those of a host are as many as it has series.
+_ROWS_MAXIMUM: Final = 2000
+# The environment that began last before the new one; NEWEST: a query of the new ones.
+_READ: Final = (
+    "SELECT series.scope, earlier.environment_id, begun.environment_id, min(begun.first_at)"
+    " FROM benchapp_seriesenvironment AS begun"
+    " JOIN benchapp_series series ON series.id = begun.series_id"
+    " CROSS JOIN LATERAL (SELECT environment_id FROM benchapp_seriesenvironment"
+    "  WHERE series_id = begun.series_id AND first_at < begun.first_at"
+    "  ORDER BY first_at DESC LIMIT 1) AS earlier WHERE begun.id IN (NEWEST) GROUP BY 1, 2, 3"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RecentChange:
+    """A fact that changed from one value to another. scopes: names of the hosts and pools; since_at: on the first."""
+
+    name: str
+    before: Any
+    after: Any
+    scopes: tuple[str, ...]
+    since_at: datetime
+
+
+def list_recent_changes(filter: Filter | None = None, *, now: datetime | None = None) -> list[RecentChange]:
+    """Return the changes of the last 90 days between known values, the newest first; two queries.
+
+    Of the newest 2 000 environments that began on a series of the filter.
+    """
+    begun = SeriesEnvironment.objects.filter(first_at__gte=(now or timezone.now()) - _CHANGES_SINCE)
+    if filter:
+        begun = begun.filter(series__in=Series.objects.filter(match_series(filter)))
+    text, values = begun.order_by("-first_at").values("pk")[:_ROWS_MAXIMUM].query.sql_with_params()
+    rows = fetch_rows(_READ.replace("NEWEST", text), values)
+    if not rows:
+        return []
+    facts = Environment.objects.in_bulk({each for _, before, after, _ in rows for each in (before, after)})
+    return _group(rows, facts)
+
+
+def _group(rows: Sequence[tuple[Any, ...]], facts: Mapping[int, Environment]) -> list[RecentChange]:
+    found: dict[tuple[str, Any, Any], dict[str, datetime]] = {}
+    for scope, before_id, after_id, at in rows:
+        for name in FACT_NAMES:
+            before, after = (getattr(facts[each], name) for each in (before_id, after_id))
+            # What only one agent version reports has not changed.
+            if before == after or before in (None, "") or after in (None, ""):
+                continue
+            scopes = found.setdefault((name, before, after), {})
+            own = scope.partition(":")[2]
+            scopes[own] = min(at, scopes.get(own, at))
+    changes = [
+        RecentChange(*key, scopes=tuple(sorted(scopes)), since_at=min(scopes.values()))
+        for key, scopes in found.items()
+    ]
+    order = {name: place for place, name in enumerate(FACT_NAMES)}
+    return sorted(changes, key=lambda change: (-change.since_at.timestamp(), order[change.name]))
