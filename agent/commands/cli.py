@@ -418,8 +418,8 @@ def _add_schedule(commands: Commands, common: argparse.ArgumentParser) -> None:
     install = actions.add_parser(
         "install",
         parents=[common],
-        help="install a crontab entry or systemd timer, replacing the profile's previous one",
-        description="Installs the entry of one profile, or with --poll the one that asks the server.",
+        help="install a crontab entry or systemd timer, replacing that of the same profile and directory",
+        description="Installs the entry of a profile and directory or device, or with --poll the one that polls.",
         epilog="example: bench-agent schedule install --cron --every 6h --splay 10m --profile quick --directory /data",
     )
     kind = install.add_mutually_exclusive_group(required=True)
@@ -442,7 +442,10 @@ def _add_schedule(commands: Commands, common: argparse.ArgumentParser) -> None:
         "--dry-run", action="store_true", help="print what would be written without writing it"
     )
     remove = actions.add_parser("remove", parents=[common], help="remove one or all schedules")
-    remove.add_argument("--profile", metavar="NAME", help="remove only this profile's schedule")
+    remove.add_argument("--profile", metavar="NAME", help="remove only schedules of this profile")
+    remove.add_argument(
+        "--directory", metavar="DIR", help="remove only schedules of this directory or device"
+    )
     show = actions.add_parser("show", parents=[common], help="show schedules and their next run")
     actions.add_parser("report", parents=[common], help="send the installed schedules to the server again")
     for action in (install, remove, show):

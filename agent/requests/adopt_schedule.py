@@ -301,7 +301,7 @@ def choose_adopted(
     installed: the present schedules of this host; changes: adopted ones that were installed within 24 hours.
     check_entry: raises ConfigurationError for a run that cron or systemd cannot have.
     """
-    own = [schedule.profile for schedule in installed if not schedule.is_from_server]
+    own = [schedule.key for schedule in installed if not schedule.is_from_server]
     allowed: list[Schedule] = []
     refused: list[dict[str, str]] = []
     for line in sorted(lines, key=lambda line: line.profile):
@@ -361,7 +361,9 @@ def _fit_into_day(
     return sorted(adopted, key=lambda line: line.profile), refused
 
 
-def _check_line(line: Schedule, policy: RequestPolicy, *, own: Sequence[str], trusts_directory: bool) -> None:
+def _check_line(
+    line: Schedule, policy: RequestPolicy, *, own: Sequence[tuple[str, str]], trusts_directory: bool
+) -> None:
     """Raise ConfigurationError with the reason if this host does not allow a schedule."""
     requested = request_run(line)
     refusal = find_refusal(policy, requested)
@@ -369,10 +371,10 @@ def _check_line(line: Schedule, policy: RequestPolicy, *, own: Sequence[str], tr
         raise ConfigurationError(describe_refusal(refusal, section="schedule"))
     if line.profile == POLL:
         raise ConfigurationError(f"the name {POLL} is reserved")
-    if line.profile in own:
+    if line.key in own:
         raise ConfigurationError(
-            "the profile was scheduled on this host; the server can schedule it after "
-            f"`bench-agent schedule remove --profile {line.profile}`"
+            "the profile was scheduled on this host in this directory; the server can schedule it after "
+            f"`bench-agent schedule remove --profile {line.profile} --directory {line.directory}`"
         )
     try:
         read_interval(f"{line.every_s}s")

@@ -100,15 +100,13 @@ class AdoptedReplacement:
         """Replace the entries by one write of the crontab."""
         table = self.machine.find_table(None)
         before = crontab.read_table(table)
-        profiles = self._list_profiles()
         text = before
-        for schedule in crontab.list_schedules(before):
-            if schedule.is_from_server and schedule.profile not in profiles:
-                text = crontab.remove_schedule(text, schedule.profile, table=table)
-        known = {schedule.profile: schedule for schedule in crontab.list_schedules(text)}
+        for schedule in self._list_dropped(crontab.list_schedules(before)):
+            text = crontab.remove_schedule(text, *schedule.key, table=table)
+        known = {schedule.key: schedule for schedule in crontab.list_schedules(text)}
         for each in self.wanted:
             command, line = _write_cron_line(each, table, session)
-            if known.get(each.profile) != each or line not in text.split("\n"):
+            if known.get(each.key) != each or line not in text.split("\n"):
                 text = crontab.put_schedule(text, each, command, table=table)
         if text == before:
             return False
@@ -119,24 +117,16 @@ class AdoptedReplacement:
     def _write_units(self, session: Session) -> bool:
         """Replace the units; after a failure, restore those that were there."""
         units = self.machine.find_units()
-        profiles = self._list_profiles()
-        removed = [
-            schedule.profile
-            for schedule in systemd.list_schedules(units)
-            if schedule.is_from_server and schedule.profile not in profiles
-        ]
+        removed = self._list_dropped(systemd.list_schedules(units))
         changed = []
         for each in self.wanted:
             texts = _write_unit_texts(each, units, session)
-            if self.repairs or texts != _read_units(units, each.profile):
+            if self.repairs or texts != _read_units(units, each):
                 changed.append((each, texts))
         if not changed and not removed:
             return False
         self.begin()
-        saved = {
-            profile: _read_units(units, profile)
-            for profile in [*removed, *(schedule.profile for schedule, _ in changed)]
-        }
+        saved = [(each, _read_units(units, each)) for each in [*removed, *(each for each, _ in changed)]]
         try:
             for schedule, texts in changed:
                 _, problems = systemd.install_units(
@@ -144,8 +134,8 @@ class AdoptedReplacement:
                 )
                 if problems:
                     raise ConfigurationError("; ".join(problems))
-            for profile in removed:
-                systemd.remove_units(units, profile)
+            for schedule in removed:
+                systemd.remove_units(units, *schedule.key)
         except ConfigurationError as error:
             _restore_units(units, saved)
             raise ConfigurationError(
@@ -153,8 +143,10 @@ class AdoptedReplacement:
             ) from None
         return True
 
-    def _list_profiles(self) -> set[str]:
-        return {*self.keeps, *(each.profile for each in self.wanted)}
+    def _list_dropped(self, installed: Sequence[Schedule]) -> list[Schedule]:
+        """Return the adopted schedules that are not wanted any more."""
+        adopted = [each for each in installed if each.is_from_server and each.profile not in self.keeps]
+        return [each for each in adopted if each.key not in {wanted.key for wanted in self.wanted}]
 
 
 def _write_cron_line(schedule: Schedule, table: crontab.Table, session: Session) -> tuple[Sequence[str], str]:
@@ -169,12 +161,12 @@ def _write_unit_texts(schedule: Schedule, units: systemd.Units, session: Session
     return write_units(units, schedule, command, user=None, session=session)
 
 
-def _read_units(units: systemd.Units, profile: str) -> dict[str, str]:
+def _read_units(units: systemd.Units, schedule: Schedule) -> dict[str, str]:
     """Return the texts of the units that exist."""
     texts = {}
     for kind in ("service", "timer"):
         try:
-            path = os.path.join(units.directory, systemd.name_unit(profile, kind))
+            path = os.path.join(units.directory, systemd.name_unit(units, schedule, kind))
             with open(path, encoding="utf-8", errors="surrogateescape") as file:
                 texts[kind] = file.read()
         except OSError:
@@ -182,17 +174,17 @@ def _read_units(units: systemd.Units, profile: str) -> dict[str, str]:
     return texts
 
 
-def _restore_units(units: systemd.Units, saved: dict[str, dict[str, str]]) -> None:
-    for profile, texts in saved.items():
+def _restore_units(units: systemd.Units, saved: Sequence[tuple[Schedule, dict[str, str]]]) -> None:
+    for schedule, texts in saved:
         try:
             if set(texts) != {"service", "timer"}:
-                systemd.remove_units(units, profile)
+                systemd.remove_units(units, *schedule.key)
                 continue
             for kind, text in texts.items():
-                path = os.path.join(units.directory, systemd.name_unit(profile, kind))
-                if _read_units(units, profile).get(kind) != text:
+                path = os.path.join(units.directory, systemd.name_unit(units, schedule, kind))
+                if _read_units(units, schedule).get(kind) != text:
                     replace_file(path, text, mode=0o644)
-            systemd.reload_units(units, profile)
+            systemd.reload_units(units, schedule)
         except (OSError, ConfigurationError):
             # What made the installation fail makes this fail, too: nothing was written.
             continue

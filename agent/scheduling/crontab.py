@@ -108,21 +108,21 @@ def list_schedules(text: str) -> list[Schedule]:
 
 
 def put_schedule(text: str, schedule: Schedule, command: Sequence[str], *, table: Table) -> str:
-    """Return the text with this schedule, replacing one of the same profile."""
-    lines = _list_block(remove_schedule(text, schedule.profile, table=table))
+    """Return the text with this schedule, replacing one of the same profile and directory."""
+    lines = _list_block(remove_schedule(text, *schedule.key, table=table))
     lines += [write_mark(schedule), write_line(schedule, command, user=table.user if table.is_system else "")]
     return _replace_block(text, lines, table=table)
 
 
-def remove_schedule(text: str, profile: str | None, *, table: Table) -> str:
-    """Return the text without the schedule of a profile, None for all; other lines stay unchanged."""
+def remove_schedule(text: str, profile: str | None, directory: str | None = None, *, table: Table) -> str:
+    """Return the text without the schedules of a profile and directory, None for any; other lines stay unchanged."""
     remaining: list[str] = []
     block = iter(_list_block(text))
     for line in block:
         schedule = read_mark(line)
-        if schedule is not None and profile in (None, schedule.profile):
+        if schedule is not None and schedule.is_of(profile, directory):
             next(block, None)  # the crontab line of this mark
-        elif profile is not None:
+        elif (profile, directory) != (None, None):
             remaining.append(line)
     return _replace_block(text, remaining, table=table)
 

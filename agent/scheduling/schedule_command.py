@@ -86,7 +86,17 @@ def _install(arguments: argparse.Namespace, session: Session) -> ExitCode:
     else:
         request = read_schedule_request(arguments, session)
         schedule, command = request.schedule, write_command(arguments, request, session=session)
-    plan = _plan_cron if arguments.cron else _plan_systemd
+    kind, plan = ("cron", _plan_cron) if arguments.cron else ("systemd", _plan_systemd)
+    replaced = []
+    for one in find_schedules(machine, user):
+        if one.schedule.key == schedule.key and (one.kind, one.schedule) != (kind, schedule):
+            session.console.note(f"replaces the schedule of {one.kind}: {one.schedule.describe()}")
+            replaced.append(one.schedule)
+        elif one.schedule.profile == schedule.profile and one.schedule.key != schedule.key:
+            session.console.note(
+                f"stays: {one.schedule.describe()}; remove it with `bench-agent schedule remove --profile "
+                f"{schedule.profile} --directory {one.schedule.directory}`"
+            )
     _warn_about_environment(session, command)
     session.check_paths(of_user=user is not None)
     if arguments.dry_run:
@@ -102,8 +112,9 @@ def _install(arguments: argparse.Namespace, session: Session) -> ExitCode:
     next_at = find_next(find_slots(schedule), datetime.now())
     session.console.report(f"next run: {next_at:%Y-%m-%d %H:%M} local time{_format_splay(schedule)}")
     document = {
-        **_describe("cron" if arguments.cron else "systemd", schedule, next_at=next_at),
+        **_describe(kind, schedule, next_at=next_at),
         "written": list(places),
+        "replaced": make_entries(replaced),
         "is_reported": report_schedules(machine, user, session) == ExitCode.OK,
         "problems": problems,
     }
@@ -120,27 +131,28 @@ class RemovedSchedules:
 
 
 def remove_schedules(
-    session: Session, *, profile: str | None = None, user: str | None = None
+    session: Session, *, profile: str | None = None, directory: str | None = None, user: str | None = None
 ) -> RemovedSchedules:
-    """Remove the schedules of a profile, or all, from the crontab and systemd, and report those that are left.
+    """Remove the schedules of a profile and directory from the crontab and systemd, and report those that are left.
 
-    user: for whom root acts, None for the current one.
+    None for any; user: for whom root acts, None for the current one.
     """
     machine = find_machine()
-    removed = _remove_cron(machine, profile, user)
-    of_systemd, problems = systemd.remove_units(machine.find_units(), profile)
+    removed = _remove_cron(machine, profile, directory, user=user)
+    of_systemd, problems = systemd.remove_units(machine.find_units(), profile, directory)
     is_reported = report_schedules(machine, user, session) == ExitCode.OK
     return RemovedSchedules([*removed, *of_systemd], is_reported, problems)
 
 
 def _remove(arguments: argparse.Namespace, session: Session) -> ExitCode:
-    found = remove_schedules(session, profile=arguments.profile, user=_read_user(arguments.user))
+    directory = arguments.directory and os.path.abspath(arguments.directory)
+    user = _read_user(arguments.user)
+    found = remove_schedules(session, profile=arguments.profile, directory=directory, user=user)
     for schedule in found.schedules:
         session.console.report(f"removed: {schedule.describe()}")
     if not found.schedules:
-        session.console.report(
-            "no schedule found" + (f" for {arguments.profile}" if arguments.profile else "")
-        )
+        profile = f" for {arguments.profile}" if arguments.profile else ""
+        session.console.report(f"no schedule found{profile}" + (f" in {directory}" if directory else ""))
     for problem in found.problems:
         session.console.warn(problem)
     document = {
@@ -213,7 +225,7 @@ def _plan_systemd(
 ) -> dict[str, str]:
     units = machine.find_units()
     texts = {
-        os.path.join(units.directory, systemd.name_unit(schedule.profile, kind)): text
+        os.path.join(units.directory, systemd.name_unit(units, schedule, kind)): text
         for kind, text in write_units(units, schedule, command, user=user, session=session).items()
     }
     for path, text in texts.items():
@@ -245,7 +257,7 @@ def _install_systemd(
         session.console.warn(
             "systemd is not running: the unit files are written; enable the timer later with "
             f"`{'systemctl --user' if units.is_user else 'systemctl'} enable --now "
-            f"{systemd.name_unit(schedule.profile, 'timer')}`"
+            f"{systemd.name_unit(units, schedule, 'timer')}`"
         )
     elif units.is_user:
         session.console.note("runs only while you are logged in; enable others with `loginctl enable-linger`")
@@ -267,30 +279,29 @@ def write_units(
     return {"service": service, "timer": systemd.write_timer(schedule)}
 
 
-def _remove_cron(machine: Machine, profile: str | None, user: str | None) -> list[Schedule]:
+def _remove_cron(
+    machine: Machine, profile: str | None, directory: str | None, *, user: str | None
+) -> list[Schedule]:
     try:
         table = machine.find_table(user)
     except ConfigurationError:
         return []
     text = crontab.read_table(table)
-    removed = [one for one in crontab.list_schedules(text) if profile in (None, one.profile)]
+    removed = [one for one in crontab.list_schedules(text) if one.is_of(profile, directory)]
     if removed:
-        crontab.write_table(table, crontab.remove_schedule(text, profile, table=table))
+        crontab.write_table(table, crontab.remove_schedule(text, profile, directory, table=table))
     return removed
 
 
 def _remove_other_kind(
     machine: Machine, schedule: Schedule, user: str | None, *, is_cron: bool, session: Session
 ) -> None:
-    """Remove the profile's schedule of the other kind, so that it does not run twice."""
-    if is_cron:
-        removed, problems = systemd.remove_units(machine.find_units(), schedule.profile)
-        for problem in problems:
-            session.console.warn(problem)
-    else:
-        removed = _remove_cron(machine, schedule.profile, user)
-    if removed:
-        session.console.note(f"removed its previous {'timer' if is_cron else 'crontab entry'}")
+    """Remove the schedule of the other kind, so that it does not run twice."""
+    if not is_cron:
+        _remove_cron(machine, *schedule.key, user=user)
+        return
+    for problem in systemd.remove_units(machine.find_units(), *schedule.key)[1]:
+        session.console.warn(problem)
 
 
 def report_schedules(machine: Machine, user: str | None, session: Session) -> ExitCode:

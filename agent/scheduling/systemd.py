@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import subprocess
@@ -95,9 +96,20 @@ def find_units(*, is_root: bool, environ: Mapping[str, str], root: str = "/") ->
     return Units(directory, stamps, True, has_system and has_own and systemctl is not None, systemctl)
 
 
-def name_unit(profile: str, kind: str) -> str:
-    """Return the file name of a unit: bench-agent-quick.timer."""
-    return f"{_PREFIX}{re.sub(r'[^A-Za-z0-9_.-]', '_', profile)}.{kind}"
+def name_unit(units: Units, schedule: Schedule, kind: str) -> str:
+    """Return the file name of a unit: bench-agent-quick.timer, with a digest of the directory if that is taken."""
+    taken = {name: _read_schedule(os.path.join(units.directory, name)) for name in _list_timers(units)}
+    for name, other in taken.items():
+        if other and other.key == schedule.key:
+            return _name_beside(name, kind)
+    stem = _PREFIX + re.sub(r"[^A-Za-z0-9_.-]", "_", schedule.profile)
+    if f"{stem}.timer" in taken:
+        stem += f"-{hashlib.sha256(schedule.directory.encode('utf-8', 'replace')).hexdigest()[:8]}"
+    return f"{stem}.{kind}"
+
+
+def _name_beside(timer: str, kind: str) -> str:
+    return f"{timer[: -len('.timer')]}.{kind}"
 
 
 def write_service(
@@ -172,8 +184,8 @@ def install_units(
 ) -> tuple[tuple[str, ...], list[str]]:
     """Write both units and start the timer if systemd is running; return paths and problems."""
     paths = (
-        os.path.join(units.directory, name_unit(schedule.profile, "service")),
-        os.path.join(units.directory, name_unit(schedule.profile, "timer")),
+        os.path.join(units.directory, name_unit(units, schedule, "service")),
+        os.path.join(units.directory, name_unit(units, schedule, "timer")),
     )
     is_new = not os.path.exists(paths[1])
     try:
@@ -192,20 +204,22 @@ def install_units(
     return paths, [problem for step in steps for problem in _run_systemctl(units, *step)]
 
 
-def remove_units(units: Units, profile: str | None) -> tuple[list[Schedule], list[str]]:
-    """Stop and remove the units of a profile, None for all; return removed schedules and problems."""
+def remove_units(
+    units: Units, profile: str | None, directory: str | None = None
+) -> tuple[list[Schedule], list[str]]:
+    """Stop and remove the units of a profile and directory, None for any; return removed schedules and problems."""
     removed: list[Schedule] = []
     problems: list[str] = []
     for name in _list_timers(units):
         schedule = _read_schedule(os.path.join(units.directory, name))
-        if schedule is None or profile not in (None, schedule.profile):
+        if schedule is None or not schedule.is_of(profile, directory):
             continue
         if units.is_running:
             problems += _run_systemctl(units, "disable", "--now", name)
         _remove(os.path.join(units.directory, "timers.target.wants", name))
         # Otherwise a timer that is installed again would immediately start a missed run.
         _remove(os.path.join(units.stamps, f"stamp-{name}"))
-        _remove(os.path.join(units.directory, name_unit(schedule.profile, "service")))
+        _remove(os.path.join(units.directory, _name_beside(name, "service")))
         # Last: the schedule is read from it, so that a removal that was killed is repeated.
         _remove(os.path.join(units.directory, name))
         removed.append(schedule)
@@ -214,10 +228,10 @@ def remove_units(units: Units, profile: str | None) -> tuple[list[Schedule], lis
     return removed, problems
 
 
-def reload_units(units: Units, profile: str) -> None:
-    """Let systemd read the units of a profile again, and start its timer."""
+def reload_units(units: Units, schedule: Schedule) -> None:
+    """Let systemd read the units of a schedule again, and start its timer."""
     if units.is_running:
-        name = name_unit(profile, "timer")
+        name = name_unit(units, schedule, "timer")
         for step in (("daemon-reload",), ("enable", "--now", name), ("restart", name)):
             _run_systemctl(units, *step)
 

@@ -30,7 +30,9 @@ POLL = "poll"
 
 @dataclass(frozen=True)
 class Schedule:
-    """The schedule of one profile. at_minute: minutes after local midnight; splay_s: 0 for none.
+    """The schedule of a profile in one directory, or on one device.
+
+    at_minute: minutes after local midnight; splay_s: 0 for none.
 
     parameters: those that differ from their default, or of an adopted schedule as the server wants them, in base units;
     None if unknown. is_from_server: adopted. The entry that asks the server has the profile POLL and no directory.
@@ -43,6 +45,15 @@ class Schedule:
     at_minute: int = 0
     parameters: Mapping[str, int | str] | None = None
     is_from_server: bool = False
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Return what identifies it: an installation replaces the one with the same key."""
+        return self.profile, self.directory
+
+    def is_of(self, profile: str | None, directory: str | None) -> bool:
+        """Return whether it has this profile and directory; None for any."""
+        return profile in (None, self.profile) and directory in (None, self.directory)
 
     @property
     def is_poll(self) -> bool:

@@ -191,18 +191,23 @@ def compare_schedules(
     *,
     refusals: Mapping[str, str],
 ) -> list[ComparedSchedule]:
-    """Return a line for each profile that is wanted or installed, by name. refusals: reasons of the host by profile.
+    """Return a line for each wanted or installed schedule, by profile. refusals: reasons of the host by profile.
 
-    What an agent does not report, the time or parameters, counts as equal.
+    A host may have schedules of a wanted profile in other directories, too. What an agent does not report, the time or
+    parameters, counts as equal.
     """
     lines = []
     found: dict[str, list[InstalledSchedule]] = defaultdict(list)
     for each in installed:
         found[each.profile].append(each)
     for line in wanted:
-        entries = found.pop(line.profile, [])
+        entries = found[line.profile]
         equal = next((entry for entry in entries if _is_equal(line, entry)), None)
-        entry = equal or next(iter(entries), None)
+        entry = equal or next(
+            (each for each in entries if each.is_from_server or each.directory == line.directory), None
+        )
+        if entry:
+            entries.remove(entry)
         if equal:
             state = LineState.INSTALLED
         elif line.profile in refusals:

@@ -279,8 +279,38 @@ def test_schedule_that_was_set_on_the_host_is_never_replaced_or_removed(
     server.want(version="cd34")
     host.run("poll")
 
-    assert "bench-agent schedule remove --profile quick" in ended["schedule"]["refused"][0]["reason"]
+    assert (
+        f"schedule remove --profile quick --directory {host.directory}`"
+        in (ended["schedule"]["refused"][0]["reason"])
+    )
     assert table.read_text() == before
+
+
+def test_schedule_that_was_set_in_another_directory_stays_beside_the_wanted_one(
+    host: Machine, table: Path, server: HostileServer, tmp_path: Path
+) -> None:
+    (tmp_path / "own").mkdir()
+    host.install("--directory", str(tmp_path / "own"))
+    adopt(host, server)
+    places = [mark.directory for mark in map(read_mark, list_crontab(table)) if mark]
+    server.want(version="cd34")
+
+    host.run("poll")
+
+    assert places == [str(tmp_path / "own"), str(host.directory)]
+    assert [mark.directory for mark in map(read_mark, list_crontab(table)) if mark] == [str(tmp_path / "own")]
+
+
+def test_wanted_schedule_that_moves_to_another_directory_leaves_none_behind(
+    host: Machine, table: Path, server: HostileServer, tmp_path: Path
+) -> None:
+    (tmp_path / "b").mkdir()
+    adopt(host, server, directories=f"{host.directory}, {tmp_path}/b")
+    server.want(make_line(host, directory=str(tmp_path / "b")), version="cd34")
+
+    host.run("poll")
+
+    assert [mark.directory for mark in map(read_mark, list_crontab(table)) if mark] == [str(tmp_path / "b")]
 
 
 def make_garbage(host: Machine) -> list[Reply]:

@@ -1,5 +1,6 @@
 """The text of the block in a crontab, and the lines around it."""
 
+import json
 import os
 import shlex
 import subprocess
@@ -79,6 +80,16 @@ def test_installed_twice_is_installed_once() -> None:
     text = put(OTHERS, schedule())
 
     assert put(text, schedule()) == text
+
+
+def test_second_directory_of_a_profile_is_a_second_entry() -> None:
+    text = put(put(OTHERS, schedule()), Schedule("quick", "/mnt/b", 21600))
+
+    assert [one.directory for one in list_schedules(text)] == ["/data", "/mnt/b"]
+    assert list_schedules(remove_schedule(text, "quick", "/data", table=USERS)) == [
+        Schedule("quick", "/mnt/b", 21600)
+    ]
+    assert remove_schedule(text, None, "/mnt/b", table=USERS) == OTHERS + BLOCK
 
 
 def test_reinstalled_profile_replaces_its_entry() -> None:
@@ -255,6 +266,26 @@ def test_root_schedules_for_another_user_who_reports_to_the_server(host: Machine
     assert not table.exists()
     assert not (host.spool / "schedule.json").exists()
     assert "every 6 h" in host.run("schedule", "show", "--user", "nobody").stdout
+
+
+def test_installation_names_what_it_replaces_and_what_stays(
+    machine: Machine, table: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    machine.install("--directory", str(other))
+    machine.install()
+
+    same, changed = machine.install(), machine.install("--json", every="12h")
+
+    stays = f"stays: quick in {other} every 6 h; remove it with `bench-agent schedule remove --profile quick"
+    assert f"{stays} --directory {other}`" in same.stderr
+    assert "replaces" not in same.stderr
+    assert f"replaces the schedule of cron: quick in {machine.directory} every 6 h" in changed.stderr
+    assert [(one["directory"], one["every_s"]) for one in json.loads(changed.stdout)["replaced"]] == [
+        (str(machine.directory), 21600)
+    ]
+    assert len(list_schedules(table.read_text())) == 2
 
 
 def test_removal_does_not_change_other_lines(machine: Machine, table: Path) -> None:

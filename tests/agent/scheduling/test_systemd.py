@@ -1,5 +1,6 @@
 """The text of service and timer, and the calls of systemctl."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,6 @@ from agent.scheduling.schedule_command import Machine as Schedules
 from agent.scheduling.systemd import (
     find_units,
     install_units,
-    name_unit,
     quote,
     remove_units,
     write_calendar,
@@ -175,7 +175,7 @@ def test_argument_with_control_characters_is_refused() -> None:
 def test_systemd_accepts_the_units(tmp_path: Path, is_user: bool, every: str) -> None:
     one = Schedule("quick", '/da ta/50% of "it"', read_interval(every), splay_s=600, at_minute=150)
     command = (sys.executable, *COMMAND[1:-1], one.directory)
-    paths = [tmp_path / name_unit("quick", kind) for kind in ("service", "timer")]
+    paths = [tmp_path / f"bench-agent-quick.{kind}" for kind in ("service", "timer")]
     paths[0].write_text(write_service(one, command, is_user=is_user))
     paths[1].write_text(write_timer(one))
 
@@ -218,6 +218,44 @@ def test_reinstalled_timer_uses_its_new_times(machine: Machine, units: Path) -> 
         "bench-agent-quick.service",
         "bench-agent-quick.timer",
     ]
+
+
+def test_second_directory_of_a_profile_has_its_own_units(
+    machine: Machine, units: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    machine.install(kind="--systemd")
+
+    second = machine.install("--directory", str(other), kind="--systemd")
+    machine.install("--directory", str(other), kind="--systemd", every="12h")
+
+    timers = sorted(path.name for path in units.glob("*.timer"))
+    assert f"stays: quick in {machine.directory} every 6 h" in second.stderr
+    assert len(timers) == len(list(units.glob("*.service"))) == 2
+    assert re.fullmatch(r"bench-agent-quick-[0-9a-f]{8}\.timer", timers[0])
+    assert timers[1] == "bench-agent-quick.timer"
+    assert f"--directory {other} " in (units / timers[0].replace(".timer", ".service")).read_text()
+    shown = machine.run_json("schedule", "show")["schedules"]
+    assert [(one["directory"], one["every_s"]) for one in shown] == [
+        (str(other), 43200),
+        (str(machine.directory), 21600),
+    ]
+
+
+def test_schedule_of_one_directory_is_removed_alone(machine: Machine, units: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    machine.install(kind="--systemd")
+    machine.install("--directory", str(other), kind="--systemd")
+
+    ended = machine.run("schedule", "remove", "--profile", "quick", "--directory", str(machine.directory))
+    machine.install(kind="--systemd")
+
+    assert f"removed: quick in {machine.directory} every 6 h\n" in ended.stdout
+    # The name is free again.
+    assert len(list(units.glob("*.timer"))) == 2
+    assert f"--directory {machine.directory} " in (units / "bench-agent-quick.service").read_text()
 
 
 def test_removed_timer_is_stopped_and_deleted(host: Machine, units: Path, server: HostileServer) -> None:
@@ -265,9 +303,9 @@ def test_schedule_of_a_profile_is_replaced_by_the_other_kind(
     kinds = [one["kind"] for one in machine.run_json("schedule", "show")["schedules"]]
     back = machine.install()
 
-    assert "removed its previous crontab entry" in moved.stderr
+    assert f"replaces the schedule of cron: quick in {machine.directory} every 6 h" in moved.stderr
     assert kinds == ["systemd"]
-    assert "removed its previous timer" in back.stderr
+    assert f"replaces the schedule of systemd: quick in {machine.directory} every 6 h" in back.stderr
     assert [one["kind"] for one in machine.run_json("schedule", "show")["schedules"]] == ["cron"]
     assert list(units.iterdir()) == []
 

@@ -238,6 +238,20 @@ def test_differences_between_wanted_and_installed_are_named_and_filtered(client_
     assert [row["name"] for row in hosts] == ["db-8", "db-9"]
 
 
+def test_own_schedule_in_another_directory_is_beside_the_wanted_one(client_of, host):
+    own = client_of(Scope.INGEST, host)
+    make_wanted_schedule(pool="blue", at_minute=120)
+    send(own, {"entries": [{**ENTRY, "directory": "/mnt/b"}]}, "/api/v1/hosts/me/schedule", "put")
+    missing = own.get("/api/v1/hosts/me/schedule").json()["lines"]
+    entries = [{**ENTRY, "is_from_server": True, "parameters": {}}, {**ENTRY, "directory": "/mnt/b"}]
+    send(own, {"entries": entries}, "/api/v1/hosts/me/schedule", "put")
+
+    both = own.get("/api/v1/hosts/me/schedule").json()["lines"]
+
+    assert [line["state"] for line in missing] == ["missing", "own"]
+    assert [line["state"] for line in both] == ["installed", "own"]
+
+
 def test_schedule_of_an_older_agent_is_compared_by_what_it_reports(client_of, reader, host):
     make_wanted_schedule(pool="blue", at_minute=120, parameters={"runtime": 10})
     entry = {name: ENTRY[name] for name in ("profile", "every_s", "splay_s", "directory")}
