@@ -1,6 +1,7 @@
 """Collect warnings while reading; the number is limited, so that a hostile text cannot create millions."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from benchapp.catalog.metrics import cut_text
@@ -11,6 +12,10 @@ NOTES_MAXIMUM: Final = 100
 # A warning may quote names that the text chose.
 _LENGTH_MAXIMUM: Final = 500
 _LISTED_MAXIMUM: Final = 20
+# Of a server that cannot be reached, or that went away.
+_MISSING_CLIENT: Final = re.compile(
+    r"fio: (?:failed to connect to ([^\s,]{1,255})|client ([^\s,]{1,255}) timed out)"
+)
 
 
 class Notes:
@@ -36,6 +41,11 @@ class Notes:
             message = f"{len(numbers)} {kind} ({place}{listed}{more}) are snapshots of an execution and were skipped"
             self.add("cumulative-snapshots", "", f"{message}; its last complete report was read")
 
+    def add_missing_clients(self, hosts: Iterable[str], where: str = "") -> None:
+        """Add a warning for each fio server without results."""
+        for host in dict.fromkeys(hosts):
+            self.add("client-missing", where, f"the report has no results of the client {host}")
+
     def add_all(self, others: "Notes") -> None:
         """Add the warnings of a part of the text."""
         for note in others._notes:
@@ -48,3 +58,8 @@ class Notes:
         if not self._left_out:
             return notes
         return (*notes, Note("more-warnings", "", f"{self._left_out} more warnings were omitted"))
+
+
+def list_missing_clients(messages: str) -> list[str]:
+    """Return the fio servers that fio complains about, by its messages."""
+    return [match[1] or match[2] for match in _MISSING_CLIENT.finditer(messages)]

@@ -14,7 +14,7 @@ from benchapp.fio.json.documents import Findings, find_documents, find_whole, li
 from benchapp.fio.json.report import read_document
 from benchapp.fio.json.snapshots import drop_snapshots
 from benchapp.fio.merging.duplicates import Executions, list_once
-from benchapp.fio.notes import Notes
+from benchapp.fio.notes import Notes, list_missing_clients
 from benchapp.fio.report import Document, Reading, Report
 from benchapp.fio.shell_time.reader import read_timing
 from benchapp.fio.streams import Stream, separate_streams
@@ -101,6 +101,7 @@ def _read(output: bytes, notes: Notes, time_zone: tzinfo | None) -> Report:
         for number, document in enumerate(list_once(executions.documents, notes))
     ]
     messages = list_messages(lines, notes)
+    notes.add_missing_clients(list_missing_clients("\n".join(messages)))
     if not documents:
         raise _explain(text, messages, notes, has_reports=has_reports)
     if len(prefixes) > 1:

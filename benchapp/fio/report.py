@@ -129,7 +129,7 @@ class Job(Struct, frozen=True, gc=False):
     """One entry as fio printed it.
 
     index: its place in the document; clones: how many jobs fio summed into it (1 unless group_reporting).
-    hostname: of the server in client mode; with its port ("10.0.0.1:8766") where one host has several.
+    hostname: of the server in client mode; the same for several servers of one host, as text does not distinguish them.
     options: effective options as typed, global ones overlaid by the job's own; empty where fio prints none,
       as before 2.3.
     is_aggregate: fio's own "All clients", the sum of the others: in no group.

@@ -23,9 +23,9 @@ Identity = tuple[str | None, int | None, str | None]
 
 
 class Entry(Struct, frozen=True, gc=False):
-    """An entry with its effective options (has_all_options: those of the job itself were printed) and server.
+    """An entry with its effective options (has_all_options: those of the job itself were printed) and host.
 
-    identity: name, group and server, which clones share.
+    identity: name, group and server, which the clones of one server share.
     """
 
     index: int
@@ -50,10 +50,12 @@ def list_entries(content: PrintedReport, where: str, notes: Notes) -> list[Entry
             printed,
             effective.options,
             effective.has_own,
-            host,
-            (printed.jobname, printed.groupid, host),
+            printed.hostname,
+            (printed.jobname, printed.groupid, server),
         )
-        for place, printed, effective, host in zip(places, usable, options, _name_hosts(usable), strict=True)
+        for place, printed, effective, server in zip(
+            places, usable, options, _name_servers(usable), strict=True
+        )
     ]
 
 
@@ -79,7 +81,7 @@ def _find_usable(listed: Sequence[PrintedJob | None], where: str, notes: Notes) 
     return places
 
 
-def _name_hosts(jobs: Sequence[PrintedJob]) -> list[str | None]:
+def _name_servers(jobs: Sequence[PrintedJob]) -> list[str | None]:
     """Name the server of each entry, with its port only if one host has several servers."""
     names = [printed.hostname for printed in jobs]
     if not any(names):

@@ -47,6 +47,10 @@ def find_options(
         own = _lend_options(entries, own, where, notes)
     of_all = content.global_options
     of_servers = GlobalOptionsOf(of_all)
+    if isinstance(of_all, list):
+        hosts = {entry.hostname for entry in entries}
+        servers = (str(server["hostname"]) for server in of_all if server.get("hostname"))
+        notes.add_missing_clients((host for host in servers if host not in hosts), where)
     is_listed = of_all is not None
     if of_all is None and entries and not any(own):
         notes.add(

@@ -98,7 +98,7 @@ def _make_group(
     return Group(
         name=first.name,
         groupid=first.groupid,
-        hostname=first.hostname,
+        hostname=None if first.is_aggregate else first.hostname,
         numjobs=min(max(asked or 1, seen), INTEGER_MAXIMUM),
         error=max([job.error for job in members], key=bool),
         options=first.options,

@@ -258,6 +258,10 @@ def _warn_of_unprinted_jobs(draft: ReportDraft, where: str, notes: Notes) -> set
     Return the groups into which jobs were summed.
     """
     hiding = set()
+    hosts = {job.hostname for job in draft.jobs}
+    if draft.is_client and draft.has_end:
+        named = (header.hostname for header in draft.headers if header.hostname not in hosts)
+        notes.add_missing_clients(filter(None, named), where)
     printed = {(job.name, job.groupid) for job in draft.jobs}
     grouped = {job.groupid: job.name for job in draft.jobs if job.clones > 1 and job.name != AGGREGATE}
     for header in draft.headers:

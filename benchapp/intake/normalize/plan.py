@@ -12,6 +12,7 @@ import orjson
 from msgspec.structs import replace
 
 from benchapp.fio import PARSER_VERSION, UnreadableOutput, read_output
+from benchapp.fio.notes import Notes, list_missing_clients
 from benchapp.fio.output import measure_length
 from benchapp.fio.report import Direction, Document, Group, Note, Report
 from benchapp.fio.workload.options import list_directions_asked
@@ -196,7 +197,9 @@ def _plan_run(
         "command": _describe_command(sender, failure),
         "error": failure.error if failure else 0,
         "is_partial": document.is_partial,
-        "warnings": [_plain_note(note) for note in (*refused, *report.warnings, *traces.warnings)],
+        "warnings": [
+            _plain_note(note) for note in (*refused, *_list_warnings(sender, report), *traces.warnings)
+        ],
         "badges": _unite_badges(measurements, has_failed=failure is not None),
         "parser_version": PARSER_VERSION,
     }
@@ -210,6 +213,14 @@ def _plan_run(
         measurements=measurements,
         traces=traces.traces,
     )
+
+
+def _list_warnings(sender: SenderContext, report: Report) -> Iterator[Note]:
+    """Yield the warnings of the reader, and the fio servers that fio names on its standard error alone."""
+    yield from report.warnings
+    notes = Notes()
+    notes.add_missing_clients(list_missing_clients(str(sender.command.get("stderr") or "")))
+    yield from (note for note in notes.list_all() if note not in report.warnings)
 
 
 def _describe_command(sender: SenderContext, failure: RunFailure | None) -> dict[str, Any]:
