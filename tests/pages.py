@@ -14,6 +14,8 @@ class Page(HTMLParser):
         self.cells: list[dict[str, str | None]] = []
         self.tags: list[tuple[str, dict[str, str | None]]] = []
         self._row: dict[str, str | None] = {}
+        # Texts of scripts by id, as the data of charts.
+        self.scripts: dict[str | None, str] = {}
         self._words: list[str] = []
         self.feed(response.content.decode())
 
@@ -28,7 +30,10 @@ class Page(HTMLParser):
             self.cells.append({**self._row, **named})
 
     def handle_data(self, data: str) -> None:
-        self._words.append(data)
+        if self.cdata_elem == "script":
+            self.scripts[self.tags[-1][1].get("id")] = data
+        else:
+            self._words.append(data)
 
     @property
     def words(self) -> str:

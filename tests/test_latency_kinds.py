@@ -226,7 +226,7 @@ def switched(host) -> Series:
 
 
 def read(path: str, **query: Any) -> Page:
-    return Page(sign_in().get(path, query))
+    return Page(sign_in().get(path, query, follow=True))
 
 
 def test_pages_of_a_series_name_the_kind_and_what_is_not_compared(switched) -> None:

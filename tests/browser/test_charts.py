@@ -69,12 +69,13 @@ def test_click_on_a_mark_opens_its_run(visit: Visit, world: World) -> None:
 def test_metric_chooser_changes_chart_words_and_table(visit: Visit, world: World) -> None:
     watched = visit(world.history)
 
+    watched.page.locator(".scope summary", has_text="IOPS").click()
     watched.page.get_by_role("link", name="p99", exact=True).click()
     watched.page.wait_for_url("**metric=latency_p99_ns**")
     watched.wait_for_charts()
 
     assert "p99 latency" in watched.page.inner_text("h1")
-    assert watched.page.inner_text("[aria-current=true] >> nth=0") == "p99"
+    assert watched.page.text_content(".scope [aria-current=true] >> nth=0") == "p99"
     assert "p99 latency" in watched.page.inner_text("[data-follows=numbers] thead")
 
 
@@ -151,7 +152,7 @@ def test_picture_is_sharp_and_carries_its_words(visit: Visit, world: World, tmp_
 def test_failure_is_said_in_words_and_can_be_tried_again(visit: Visit, world: World) -> None:
     watched = visit("/account/")
     watched.page.route("**/api/v1/history?**", lambda route: route.abort())
-    watched.page.goto(world.history)
+    watched.page.goto(f"{world.history}detection/")
     notice = watched.page.wait_for_selector(".chart-notice")
     assert "The server cannot be reached." in notice.inner_text()
 
@@ -171,7 +172,7 @@ def test_problem_of_the_server_is_said_in_its_own_words(visit: Visit, world: Wor
     }
     watched.page.route("**/api/v1/history?**", lambda route: route.fulfill(**answer))
 
-    watched.page.goto(world.history)
+    watched.page.goto(f"{world.history}detection/")
 
     assert "from: no such day" in watched.page.wait_for_selector(".chart-notice").inner_text()
 

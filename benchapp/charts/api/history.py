@@ -252,9 +252,16 @@ class Histories(ApiView):
                 request, history, thresholds, format=wanted["format"], etag=etag, filter=filter
             )
         _refuse_too_long(history)
-        document = make_document(history, chosen)
-        answer = HistoryAnswer(**document, thresholds=list(map(_describe_threshold, thresholds)))
-        return answer_json(request, answer, headers={"ETag": etag})
+        return answer_json(request, make_answer(history, chosen, thresholds), headers={"ETag": etag})
+
+
+def make_answer(
+    history: SeriesHistory, chosen: ChosenSeries, thresholds: Sequence[ChartThreshold]
+) -> HistoryAnswer:
+    """Return the document that charts of pages are drawn from, too."""
+    return HistoryAnswer(
+        **make_document(history, chosen), thresholds=list(map(_describe_threshold, thresholds))
+    )
 
 
 def read_own_thresholds(

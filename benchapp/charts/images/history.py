@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 from typing import Any, Final
@@ -81,33 +80,24 @@ _SPREAD_PX: Final = 7
 _US: Final = 1e6
 
 
-@dataclass(frozen=True, slots=True)
-class HistorySpan:
-    """What a history was asked for. filter: as in the address, "" without; from_at, to_at: None if open."""
-
-    filter: str = ""
-    from_at: datetime | None = None
-    to_at: datetime | None = None
-    is_log: bool = False
-
-
 def draw_history(
     history: SeriesHistory,
     chosen: ChosenSeries,
     options: ImageOptions,
     *,
-    asked: HistorySpan,
+    filter: str = "",
+    is_log: bool = False,
     thresholds: Sequence[ChartThreshold] = (),
 ) -> bytes:
     """Return the image of a history: a panel for each of its first three metrics. Errors: as of draw_image.
 
-    thresholds: of the reader.
+    filter: as in the address. thresholds: of the reader.
     """
     metrics = [CATALOG[name] for name in history.metrics[:PANELS_MAXIMUM]]
     styles = _choose_styles(history)
 
     def draw(canvas: Canvas, box: ImageBox) -> None:
-        span = _find_span(history, asked)
+        span = _find_span(history)
         if span is None:
             canvas.write_message(box, "No runs in this time range." if chosen.rows else "No series match.")
             return
@@ -117,14 +107,14 @@ def draw_history(
         boxes = _place_panels(chart, len(metrics))
         for place, metric in enumerate(metrics):
             own = [each for each in thresholds if each.threshold.metric == metric.name]
-            panel = _HistoryPanel(canvas, history, metric, styles, span, is_log=asked.is_log, thresholds=own)
+            panel = _HistoryPanel(canvas, history, metric, styles, span, is_log=is_log, thresholds=own)
             panel.draw(boxes[place], is_last=place == len(metrics) - 1)
         _write_rows(canvas, rows, ImageBox(box.left, chart.bottom + 6, box.width, below * LINE), below=below)
 
     return draw_image(
         options,
         title=format_history_title(history, metrics[0]),
-        foot=_list_foot(history, chosen, asked),
+        foot=_list_foot(history, chosen, filter),
         draw=draw,
     )
 
@@ -135,14 +125,14 @@ def _choose_styles(history: SeriesHistory) -> list[LineStyle]:
     return assign_styles([(line.row.workload.rw, line.row.direction) for line in history.lines])
 
 
-def _find_span(history: SeriesHistory, asked: HistorySpan) -> tuple[datetime, datetime] | None:
+def _find_span(history: SeriesHistory) -> tuple[datetime, datetime] | None:
     """Return start and end of the axis: what was asked for, else the first and the last run; None without runs."""
     times = [line.points.points.at_us for line in history.lines if line.points.points.at_us.size]
     if not times:
         return None
     first, last = from_us(min(each[0] for each in times)), from_us(max(each[-1] for each in times))
     # An open or later end would leave the right side empty.
-    return (asked.from_at or first, max(last, asked.from_at or first))
+    return (history.from_at or first, max(last, history.from_at or first))
 
 
 def _place_panels(box: ImageBox, count: int) -> list[ImageBox]:
@@ -516,14 +506,14 @@ def _write_rows(canvas: Canvas, rows: Sequence[LegendEntry], box: ImageBox, *, b
         )
 
 
-def _list_foot(history: SeriesHistory, chosen: ChosenSeries, asked: HistorySpan) -> Iterator[str]:
+def _list_foot(history: SeriesHistory, chosen: ChosenSeries, filter: str) -> Iterator[str]:
     titles = [line.row.title for line in history.lines]
     scopes = sorted({line.row.scope_name for line in history.lines})
     common = find_shared_parts(titles) if len(titles) > 1 else titles
     where = ", ".join(scopes) if len(scopes) <= _END_LABELS else f"{len(scopes)} hosts or pools"
     yield " · ".join([*([where] if where else []), *common])
-    span = _find_span(history, asked)
-    parts = [f"Filter: {asked.filter}"] if asked.filter else []
+    span = _find_span(history)
+    parts = [f"Filter: {filter}"] if filter else []
     runs, series = format_count(history.run_count, "run"), format_count(len(history.lines), "series")
     parts.append(f"{runs} of {series}")
     if chosen.left_out:

@@ -230,13 +230,15 @@ class SeriesHistory:
 
     resolution: buckets of all lines together; None: points.
     newest: where a line has more runs in the span than are read, how many of each are there, the newest; else None.
-    planned: planned events of the span.
+    planned: planned events of the span. from_at inclusive, to_at exclusive; None is open.
     """
 
     metrics: tuple[str, ...]
     lines: tuple[HistoryLine, ...]
     run_count: int
     planned: PlannedMarks
+    from_at: datetime | None = None
+    to_at: datetime | None = None
     resolution: int | None = None
     newest: int | None = None
     colors: HistoryColors | None = None
@@ -245,6 +247,11 @@ class SeriesHistory:
     def hidden(self) -> int:
         """Return how many points of the span the terms for facts of runs hide."""
         return sum(line.hidden for line in self.lines)
+
+    @property
+    def has_range(self) -> bool:
+        """Return whether the time range is bounded."""
+        return self.from_at is not None or self.to_at is not None
 
 
 def choose_series(
@@ -338,6 +345,8 @@ def read_history(
         newest=newest if any(len(read[each].points.at_us) == newest for each in ids) else None,
         colors=colors,
         planned=read_planned_marks(ids, from_at=from_at, to_at=to_at),
+        from_at=from_at,
+        to_at=to_at,
     )
 
 

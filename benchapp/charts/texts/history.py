@@ -1,17 +1,20 @@
 """Titles and summaries of history charts."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchapp.catalog.metrics import (
     CATALOG,
     Metric,
     ReferenceLimit,
     ReferenceLine,
+    find_limit,
+    find_references,
     format_change_size,
     format_count,
     format_percent,
@@ -26,10 +29,10 @@ from benchapp.charts.read.small_steps import SmallStep
 from benchapp.charts.texts.levels import describe_kind, describe_mixed_kinds
 from benchapp.framework.times import format_day, format_moment
 from benchapp.incidents.read.changes import ChangeRow
+from benchapp.incidents.read.series_status import DetectionStatusRow, select_detected
 from benchapp.models import Slope
 from benchapp.models.measurement import are_same_kind
 from benchapp.series.read.levels import DETECTION_RUNS_MINIMUM, LevelChange, LevelRow, find_level_before
-from benchapp.series.read.points import PointSummary
 from benchapp.series.read.series import SeriesRow
 
 # A line of a threshold farther from the values is not drawn; also in js/charts/history/panel.js.
@@ -38,6 +41,8 @@ _THRESHOLD_REACH: float = 5.0
 _FEW: int = 5
 # Steps below the threshold that are named; more are counted.
 _STEPS_NAMED: int = 3
+# Series whose variability is described, in the order of the chart.
+_SERIES_NAMED: int = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +121,15 @@ def describe_level(shown: ShownLevel | None, metric: Metric, *, has_range: bool 
     return sentences
 
 
-def describe_time_range(summary: PointSummary, metric: Metric) -> list[str]:
+def describe_time_range(line: HistoryLine, metric: Metric) -> list[str]:
     """Return a sentence about all runs of a selected time range; empty without a value."""
-    if summary.median is None:
+    values = line.points.points.values[metric.name][_find_valid(line, metric.name)]
+    if not values.size:
         return []
     median, low, high = (
-        format_with_unit(value, metric) for value in (summary.median, summary.minimum, summary.maximum)
+        format_with_unit(float(value), metric) for value in (np.median(values), values.min(), values.max())
     )
-    runs = format_count(summary.n, "run")
+    runs = format_count(values.size, "run")
     return [f"Selected time range: {runs}, median {median}, min {low}, max {high}."]
 
 
@@ -196,7 +202,7 @@ def describe_latency_kind(shown: ShownLevel | None) -> list[str]:
     return [describe_kind(shown.level.latency_kind, shown.switched_at)]
 
 
-def describe_limit(limit: ReferenceLimit | None, metric: Metric, shown: ShownLevel | None) -> list[str]:
+def _describe_limit(limit: ReferenceLimit | None, metric: Metric, shown: ShownLevel | None) -> list[str]:
     """Return whether the level and its last run meet the limit of the profile; empty without a limit."""
     if limit is None or shown is None:
         return []
@@ -207,7 +213,7 @@ def describe_limit(limit: ReferenceLimit | None, metric: Metric, shown: ShownLev
     return [f"Limit {value} ({limit.label}): {both} {results[last]}. Source: {limit.source}."]
 
 
-def describe_references(
+def _describe_references(
     references: Sequence[ReferenceLine], metric: Metric, shown: ShownLevel | None
 ) -> list[str]:
     """Return the level relative to reference systems; empty without references."""
@@ -218,11 +224,6 @@ def describe_references(
         f" {format_factor(shown.level.median / line.value)}. Source: {line.source}."
         for line in references
     ]
-
-
-def describe_thresholds(thresholds: Sequence[ChartThreshold], names: Mapping[int, str]) -> list[str]:
-    """Return a sentence about each threshold of the reader's subscriptions. names: of the series of the chart by id."""
-    return [_describe_threshold(each, names) for each in thresholds]
 
 
 def _describe_threshold(found: ChartThreshold, names: Mapping[int, str]) -> str:
@@ -269,8 +270,7 @@ def _describe_last_run(metric: Metric, level: LevelRow) -> str:
 
 def list_levels(line: HistoryLine, metric: str) -> tuple[LevelRow, ...]:
     """Return the levels that contain runs of the time range."""
-    points = line.points.points
-    known = points.at_us[points.counts & ~np.isnan(points.values[metric])]
+    known = line.points.points.at_us[_find_valid(line, metric)]
     if not known.size:
         return ()
     first_at, last_at = from_us(known[0]), from_us(known[-1])
@@ -279,17 +279,32 @@ def list_levels(line: HistoryLine, metric: str) -> tuple[LevelRow, ...]:
     )
 
 
+def find_level_in_view(history: SeriesHistory, line: HistoryLine, metric: str) -> ShownLevel | None:
+    """Return the last level with runs in the time range, beside those before and after it; None without such runs."""
+    if not list_levels(line, metric):
+        return None
+    return find_shown_level(line.levels[metric], from_at=history.from_at, to_at=history.to_at)
+
+
+def _find_valid(line: HistoryLine, metric: str) -> NDArray[np.bool_]:
+    """Return which points count and have the metric."""
+    points = line.points.points
+    return points.counts & ~np.isnan(points.values[metric])
+
+
 _SENTENCES_MAXIMUM = 8
 
 
 def format_history_title(history: SeriesHistory, metric: Metric) -> str:
-    """Return the title of a history chart: metric, and the range of levels."""
+    """Return the title of a history: of one series its workload and level, of several the range of their levels."""
+    if len(history.lines) == 1:
+        (line,) = history.lines
+        shown_level = find_level_in_view(history, line, metric.name)
+        return format_series_title(line.row, metric, shown_level, has_range=history.has_range)
     found = [find_shown_level(list_levels(line, metric.name)) for line in history.lines]
     shown = [each for each in found if each is not None]
     if not shown:
         return f"{metric.label} over time: {'no valid runs' if history.run_count else 'no runs'}"
-    if len(history.lines) == 1:
-        return f"{metric.label} over time: {_format_level(shown[0], metric)}"
     medians = [each.level.median for each in shown]
     count = f"{len(history.lines)} series"
     if max(medians) <= min(medians) * 1.005:
@@ -298,7 +313,42 @@ def format_history_title(history: SeriesHistory, metric: Metric) -> str:
     return f"{metric.label} of {count}: {low.removesuffix(' IOPS')} to {high}"
 
 
-def describe_level_changes(history: SeriesHistory, metric: Metric) -> list[str]:
+def describe_history(
+    history: SeriesHistory, metric: Metric, thresholds: Sequence[ChartThreshold] = ()
+) -> list[str]:
+    """Return the sentences beside a chart. thresholds: of the reader, of all metrics of the chart."""
+    if len(history.lines) == 1:
+        sentences = _describe_series(history, history.lines[0], metric)
+    else:
+        sentences = [
+            *_describe_level_changes(history, metric),
+            *_describe_variability_of_lines(history, metric),
+        ]
+    if history.newest is not None:
+        sentences.append(
+            f"Only the newest {format_value(history.newest, 'operations/s')} runs of each series are displayed."
+            " Set From and To for older runs."
+        )
+    names = {line.row.id: line.name for line in history.lines}
+    own = [each for each in thresholds if each.threshold.metric == metric.name]
+    return [*sentences, *(_describe_threshold(each, names) for each in own)]
+
+
+def _describe_series(history: SeriesHistory, line: HistoryLine, metric: Metric) -> list[str]:
+    """Return the sentences of one series: level, time range, limits, references."""
+    shown = find_level_in_view(history, line, metric.name)
+    return [
+        *describe_level(shown, metric, has_range=history.has_range),
+        *(describe_time_range(line, metric) if history.has_range else ()),
+        *describe_latency_kind(shown),
+        *_describe_limit(find_limit(line.row.profile, metric.name), metric, shown),
+        *_describe_references(
+            find_references(line.row.profile, metric.name, line.row.direction), metric, shown
+        ),
+    ]
+
+
+def _describe_level_changes(history: SeriesHistory, metric: Metric) -> list[str]:
     """Return a sentence for each series with a change, largest change first, and one for the unchanged."""
     changed: list[tuple[float, str]] = []
     steady = young = 0
@@ -330,11 +380,37 @@ def describe_level_changes(history: SeriesHistory, metric: Metric) -> list[str]:
         sentences.append(
             f"{young} of {len(history.lines)} series with fewer than {DETECTION_RUNS_MINIMUM} runs: not evaluated yet."
         )
-    if history.newest is not None:
-        sentences.append(
-            f"Only the newest {format_value(history.newest, 'operations/s')} runs of each series are displayed."
-            " Set From and To for older runs."
-        )
     if not sentences and history.run_count:
         sentences.append("No valid runs in this time range: all failed, are excluded, or lack this metric.")
     return sentences
+
+
+def describe_variability(row: DetectionStatusRow, metric: Metric) -> Iterator[str]:
+    """Yield what is known about the variability of the metric beside its spread."""
+    if row.spread_increase is not None:
+        found = row.spread_increase
+        yield (
+            f"The standard deviation increased from {format_percent(found.before)} to {format_percent(found.after)}"
+            f" on {format_moment(found.from_at)}."
+        )
+    if row.two_states is not None:
+        states = row.two_states
+        yield (
+            f"Alternates between two states: {format_with_unit(states.high, metric)} in"
+            f" {format_percent(states.high_share)} of the runs, {format_with_unit(states.low, metric)} in the others"
+            f" ({format_signed_percent(states.low / states.high - 1)}). The rarer one was"
+            f" entered {format_count(states.visits, 'time')} since {format_moment(states.from_at)}."
+        )
+
+
+def _describe_variability_of_lines(history: SeriesHistory, metric: Metric) -> list[str]:
+    """Return the findings of the series of a chart in this metric, each with the name of its series; at most five."""
+    sentences = [
+        f"{line.name}: {sentence}"
+        for line in history.lines
+        if (row := select_detected(line.variability, metric.name)) is not None
+        for sentence in describe_variability(row, CATALOG[row.metric])
+    ]
+    more = len(sentences) - _SERIES_NAMED
+    others = [f"{format_count(more, 'more finding')} about the variability of series."] if more > 0 else []
+    return [*sentences[:_SERIES_NAMED], *others]

@@ -110,13 +110,14 @@ class FilterBar:
 def make_filter_bar(
     request: HttpRequest,
     *,
+    action: str = "",
     keep: Sequence[str] = (),
     form: forms.Form | None = None,
     fields: str = "",
     has_time_range: bool = False,
     has_metric: bool = False,
 ) -> FilterBar:
-    """Read the filter of the address.
+    """Read the filter of the address. action: path of the page that has it, by default this one.
 
     has_time_range, has_metric: the page has the parameters from and to, or metric; a time range or a metric in the
     filter becomes theirs (`resolved_url`). Other pages refuse it.
@@ -124,7 +125,7 @@ def make_filter_bar(
     time range outside of the bar. form, fields: as in FilterBar; their parameters are not in keep.
     """
     whole = read_text(request.GET)
-    path = escape_uri_path(request.path)
+    path = action or escape_uri_path(request.path)
     problem: BadFilter | None = None
     query = Query(Filter())
     try:

@@ -14,8 +14,7 @@ from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_safe
 
 from benchapp.catalog.metrics import CATALOG, Metric, format_count, format_integer, lower_label
-from benchapp.charts.pages.history.figure import HistoryFigure, make_history_figure
-from benchapp.charts.pages.history.request import HistoryRequest, write_query
+from benchapp.charts.pages.history import HistoryFigure, HistoryRequest, make_history_figure, write_query
 from benchapp.charts.texts.history import describe_sides
 from benchapp.framework.pages.access import can, may_read
 from benchapp.framework.pages.command_lines import format_curl_command

@@ -18,8 +18,7 @@ from benchapp.catalog.metrics import (
     format_signed_percent,
     format_value,
 )
-from benchapp.charts.pages.history.variability_texts import describe_variability
-from benchapp.charts.texts.history import describe_slope
+from benchapp.charts.texts.history import describe_slope, describe_variability
 from benchapp.framework.times import format_age, format_moment
 from benchapp.incidents.actions.baselines import AcceptedLevel
 from benchapp.incidents.read.changes import ChangeRow, SeriesName, find_ended

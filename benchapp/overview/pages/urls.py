@@ -10,7 +10,6 @@ from benchapp.accounts.pages import sign_in as accounts
 from benchapp.accounts.pages import tokens as links
 from benchapp.charts.pages import matrix
 from benchapp.charts.pages.comparison import views as comparison
-from benchapp.charts.pages.history import views as history
 from benchapp.charts.pages.scaling import views as scaling
 from benchapp.framework.pages import audit
 from benchapp.framework.pages.page_context import page
@@ -38,10 +37,9 @@ from benchapp.reports.pages import views as studies
 from benchapp.reports.pages.saved_views import views as saved_views
 from benchapp.requests.pages import views as requests
 from benchapp.requests.pages.schedules import views as schedules
-from benchapp.series.pages import dependence, detection_report, runs, series_list
+from benchapp.series.pages import dependence, detection_report, history, runs, series_list
 from benchapp.series.pages import provenance as run_report
 from benchapp.series.pages import runs as exclusions
-from benchapp.series.pages import views as series
 from benchapp.storage.pages import views as hosts
 
 
@@ -86,7 +84,7 @@ urlpatterns = [
     page("scaling/", scaling.scaling, "scaling", "Scaling", "volumes stripes chart"),
     page("matrix/", matrix.matrix, "scaling#matrix", "Matrix", "heat map table"),
     page("series/", series_list.series_list, "history#series", "Series", "sparklines list"),
-    page("series/<int:series_id>/", series.series, "history#series"),
+    page("series/<int:series_id>/", history.history, "history", name="series"),
     page(
         "series/<int:series_id>/detection/",
         detection_report.detection_report,

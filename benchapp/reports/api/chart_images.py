@@ -36,7 +36,7 @@ from benchapp.charts.images.frame import (
     TooManyDrawings,
     TooManyPixels,
 )
-from benchapp.charts.images.history import PANELS_MAXIMUM, HistorySpan, draw_history
+from benchapp.charts.images.history import PANELS_MAXIMUM, draw_history
 from benchapp.charts.images.host import draw_host
 from benchapp.charts.images.matrix import draw_matrix
 from benchapp.charts.images.percentiles import draw_percentiles
@@ -247,19 +247,25 @@ class HistoryImage(ChartImage):
         etag = make_history_etag(request, chosen, metrics=metrics, thresholds=thresholds)
         if is_known(request, etag):
             return answer_not_modified(etag)
-        span = {name: wanted.get(name) for name in ("from_at", "to_at")}
         history = read_history(
             chosen,
             metrics=metrics,
             terms=() if "series" in wanted else wanted["match"].fact_terms,
             color=wanted.get("color"),
-            **span,
+            from_at=wanted.get("from_at"),
+            to_at=wanted.get("to_at"),
         )
-        shown = HistorySpan(filter=_write_selection(wanted), is_log=wanted.get("scale") == "log", **span)
         return self.answer(
             request,
             asked,
-            lambda options: draw_history(history, chosen, options, asked=shown, thresholds=thresholds),
+            lambda options: draw_history(
+                history,
+                chosen,
+                options,
+                filter=_write_selection(wanted),
+                is_log=wanted.get("scale") == "log",
+                thresholds=thresholds,
+            ),
             headers={"ETag": etag},
         )
 

@@ -8,11 +8,11 @@ from django.http import QueryDict
 from benchapp.catalog.grammar import BadFilter, parse_filter, write_filter
 from benchapp.charts.images.comparison import draw_comparison
 from benchapp.charts.images.frame import ImageOptions, draw_image
-from benchapp.charts.images.history import PANELS_MAXIMUM, HistorySpan, draw_history
+from benchapp.charts.images.history import PANELS_MAXIMUM, draw_history
 from benchapp.charts.images.matrix import draw_matrix
 from benchapp.charts.images.scaling import draw_scaling
 from benchapp.charts.pages.comparison.figure import BadComparison, show_comparison
-from benchapp.charts.pages.history.figure import read_asked_history
+from benchapp.charts.pages.history import read_asked_history
 from benchapp.charts.pages.matrix import read_asked_matrix
 from benchapp.charts.pages.scaling.request import read_request
 from benchapp.charts.read.chart import BadChart
@@ -47,13 +47,8 @@ def draw_panel(panel: StudyPanel, options: ImageOptions) -> bytes:
 
 def _draw_history(query: QueryDict, options: ImageOptions) -> bytes:
     asked, chosen, history = read_asked_history(query, metrics_maximum=PANELS_MAXIMUM)
-    span = HistorySpan(
-        filter="" if asked.ids is not None else query.get("q", "").strip(),
-        from_at=asked.from_at,
-        to_at=asked.to_at,
-        is_log=asked.is_log,
-    )
-    return draw_history(history, chosen, options, asked=span)
+    filter = "" if asked.ids is not None else query.get("q", "").strip()
+    return draw_history(history, chosen, options, filter=filter, is_log=asked.is_log)
 
 
 def _draw_scaling(query: QueryDict, options: ImageOptions) -> bytes:

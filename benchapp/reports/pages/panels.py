@@ -11,7 +11,7 @@ from django.utils.safestring import SafeString
 
 from benchapp.catalog.grammar import BadFilter
 from benchapp.charts.pages.comparison.figure import BadComparison, ComparisonFigure, show_comparison
-from benchapp.charts.pages.history.figure import HistoryFigure, show_history
+from benchapp.charts.pages.history import HistoryFigure, show_history
 from benchapp.charts.pages.matrix import MatrixFigure, show_matrix
 from benchapp.charts.pages.scaling.figure import ScalingFigure, show_scaling
 from benchapp.charts.read.chart import BadChart

@@ -18,8 +18,7 @@ from benchapp.catalog.metrics import (
     format_with_unit,
     list_judged_metrics,
 )
-from benchapp.charts.pages.history.figure import HistoryFigure, make_history_figure
-from benchapp.charts.pages.history.request import HistoryRequest, write_query
+from benchapp.charts.pages.history import HistoryFigure, HistoryRequest, make_history_figure, write_query
 from benchapp.detection.write.dry_run import DetectionReport, FoundChange, report_detection
 from benchapp.detection.write.histories import to_time
 from benchapp.framework.pages.access import may_read

@@ -72,6 +72,11 @@ class SeriesRow:
     workload_title: str
     latest: LatestPoint | None
 
+    @property
+    def profile(self) -> str:
+        """Return the profile of the newest run; "" if it is not known."""
+        return self.latest.profile if self.latest else ""
+
 
 @dataclass(frozen=True, slots=True)
 class Sibling:
@@ -124,22 +129,29 @@ def list_rows(series: QuerySet[Series], *, limit: int) -> tuple[SeriesRow, ...]:
 
 def read_rows(series_ids: Sequence[int], *, has_latest: bool = True) -> tuple[SeriesRow, ...]:
     """Return series by their ids, the freshest first; two queries. has_latest: False without the latest point; one."""
-    rows = fetch_rows(_READ, [list(series_ids)])
-    return tuple(_make_rows(rows, _read_latest(series_ids) if has_latest else {}))
+    # No series has an id that is too large for its column; the driver would fail.
+    ids = [series_id for series_id in series_ids if series_id < 2**63]
+    rows = fetch_rows(_READ, [ids])
+    return tuple(_make_rows(rows, _read_latest(ids) if has_latest else {}))
 
 
 def read_series(series_id: int) -> SeriesDetail | None:
     """Return one series, None where there is none or nothing was measured yet; four queries."""
-    columns = with_points().filter(pk=series_id).values_list(*_COLUMNS, "target_id", "workload_id")
-    row = columns.first()
-    if row is None:
-        return None
-    (series,) = _make_rows([row[: len(_COLUMNS)]], _read_latest([series_id]))
-    target_id, workload_id = row[len(_COLUMNS) :]
+    rows = read_rows([series_id])
+    return read_relatives(rows[0]) if rows else None
+
+
+def read_relatives(series: SeriesRow) -> SeriesDetail:
+    """Return a series with its hosts and its other directions; two queries."""
+    own = Series.objects.filter(pk=series.id)
     siblings = (
         with_points()
-        .filter(scope=series.scope, target_id=target_id, workload_id=workload_id)
-        .exclude(pk=series_id)
+        .filter(
+            scope=series.scope,
+            target_id__in=own.values("target_id"),
+            workload_id__in=own.values("workload_id"),
+        )
+        .exclude(pk=series.id)
         .order_by("direction", "id")
         .values_list("id", "direction")
     )

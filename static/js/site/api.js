@@ -26,8 +26,8 @@ export async function getJson(url, { signal } = {}) {
 }
 
 /** Get a page of this server as a document whose scripts do not run. */
-export async function getPage(url, { signal } = {}) {
-  const response = await request(url, signal);
+export async function getPage(url, { signal, headers } = {}) {
+  const response = await request(url, signal, { headers });
   if (!response.ok || response.redirected) {
     throw await describeFailure(response);
   }

@@ -250,6 +250,7 @@ function startKey(input) {
     const isTyping = event.target.closest?.("input, select, textarea, [contenteditable]");
     if (event.key === "f" && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey) {
       event.preventDefault();
+      input.closest("details")?.setAttribute("open", "");
       input.focus();
       input.setSelectionRange(input.value.length, input.value.length);
     }

@@ -8,7 +8,7 @@ import pytest
 from django.http import QueryDict
 from django.test import Client
 
-from benchapp.charts.pages.history.figure import show_history
+from benchapp.charts.pages.history import show_history
 from benchapp.charts.read import history
 from benchapp.models import Measurement, Series
 from benchapp.series.read import selected_levels

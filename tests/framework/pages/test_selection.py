@@ -196,7 +196,7 @@ def test_selection_is_shown_as_histories(kind: str, viewer: Client) -> None:
     chosen = "q=host:db-01" if kind in ("host", "environment") else f"series={series.pk}"
     assert response.status_code == 302
     assert chosen in response["Location"]
-    assert "db-01" in Page(viewer.get(response["Location"])).words
+    assert "db-01" in Page(viewer.get(response["Location"], follow=True)).words
 
 
 def test_list_hands_its_metric_on(viewer: Client) -> None:

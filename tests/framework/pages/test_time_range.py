@@ -7,7 +7,7 @@ from django.http import QueryDict
 from django.test import Client
 from django.utils import timezone
 
-from benchapp.charts.pages.history.request import read_history_request
+from benchapp.charts.pages.history import read_history_request
 from benchapp.framework.pages.time_range import make_time_range, parse_bound
 from benchapp.framework.times import find_zone
 from tests.pages import Page

@@ -71,7 +71,7 @@ def test_recovered_series_says_so(drifted: Series, viewer: Client) -> None:
 
 
 def test_history_names_the_series_that_drifted(drifted: Series, viewer: Client) -> None:
-    words = Page(viewer.get(f"/history/?series={drifted.pk}&metric=iops")).words
+    words = Page(viewer.get(f"/series/{drifted.pk}/?metric=iops")).words
 
     assert "IOPS, −7.6 % since 21 Nov 2026, continuing" in words
     assert "stayed at one level" not in words

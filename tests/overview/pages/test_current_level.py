@@ -186,7 +186,7 @@ def test_pages_show_the_stored_level_and_link_its_incident(
         "series table": f"{reverse('series_list')}?view=table",
     }
 
-    pages = {name: Page(viewer.get(address)) for name, address in places.items()}
+    pages = {name: Page(viewer.get(address, follow=True)) for name, address in places.items()}
     lists = {"hosts": Page(viewer.get(reverse("hosts")))}
 
     assert [name for name, page in pages.items() if text not in page.words] == []

@@ -137,7 +137,7 @@ def test_series_history_and_detection_state_the_same(fleet: Fleet, viewer: Clien
     size = f"{each.relative * 100:+.0f} %".replace("-", "−")
 
     page = Page(viewer.get(f"/series/{series_id}/")).words
-    history = Page(viewer.get("/history/", {"series": series_id, "metric": "iops"})).words
+    history = Page(viewer.get("/history/", {"series": series_id, "metric": "iops"}, follow=True)).words
     report = viewer.get(f"/api/v1/series/{series_id}/detection").json()
     detection = Page(viewer.get(f"/series/{series_id}/detection/")).words
     (line,) = viewer.get("/api/v1/history", {"series": series_id}).json()["lines"]

@@ -107,7 +107,7 @@ def test_history_names_host_metric_filter_runs_spread_changes_and_zone(reader, s
 
     level = page["levels"]["iops"][-1]
     for part in (
-        "IOPS over time",
+        "4k random read on db-1",
         "db-1",
         "Filter: host:db-1",
         "6 runs of 1 series",

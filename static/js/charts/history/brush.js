@@ -12,7 +12,8 @@ export function startBrush(strip, { getState, onMove, format }) {
 
   function place() {
     const { view, whole, area } = getState();
-    const [left, right] = [placeIn(view.from, whole, area), placeIn(view.to, whole, area)];
+    // A time range may begin before the first run.
+    const [left, right] = [view.from, view.to].map((at) => placeIn(Math.min(whole.to, Math.max(whole.from, at)), whole, area));
     window.style.left = `${left}px`;
     window.style.width = `${Math.max(2, right - left)}px`;
     strip.classList.toggle("whole", isWhole(view, whole));

@@ -185,7 +185,7 @@ class HistoryFigure {
     if (this.mark === null) {
       this.readout.textContent = this.describeView(isAll);
     }
-    this.keepInAddress({ from: span?.from ?? null, to: span?.to ?? null, after: null });
+    this.keepInAddress({ from: span?.from ?? null, to: span?.to ?? null, page: null });
     this.onView(span);
     try {
       if (await this.numbers.refine(span)) {

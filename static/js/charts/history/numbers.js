@@ -8,14 +8,10 @@ export class HistoryNumbers {
   constructor(figure) {
     this.url = figure.dataset.url;
     this.document = figure.dataset.document;
+    this.part = figure.dataset.detail;
     const harmless = figure.dataset.harmless.split(" ");
     this.isDoubtful = (badges) => badges.some((code) => !harmless.includes(code));
     this.detail = null;
-  }
-
-  // A shared study has embedded data: its readers have no API access.
-  get isEmbedded() {
-    return this.document !== undefined;
   }
 
   /** The best available data for the visible range. */
@@ -25,8 +21,9 @@ export class HistoryNumbers {
 
   /** Load the whole history and the range from … to (times, "" is open), if given. Throws ApiProblem. */
   async load({ from, to }) {
-    if (this.isEmbedded) {
-      this.whole = this.read(JSON.parse(document.getElementById(this.document).textContent));
+    if (this.document !== undefined) {
+      this.whole = this.readEmbedded(this.document);
+      this.detail = this.part === undefined ? null : this.readEmbedded(this.part);
       return;
     }
     const addresses = [this.url, ...(from || to ? [this.makeAddress({ from, to })] : [])];
@@ -46,12 +43,17 @@ export class HistoryNumbers {
   /** Load a range (null: all) at higher resolution; returns whether there is any. Throws ApiProblem, AbortError. */
   async refine(span) {
     this.asking?.abort();
-    if (span === null || !this.whole.isThinned || this.isEmbedded) {
+    // Readers of a shared study have no API access.
+    if (span === null || !this.whole.isThinned || this.url === "") {
       return false;
     }
     this.asking = new AbortController();
     this.detail = this.read(await getJson(this.makeAddress(span), { signal: this.asking.signal }));
     return true;
+  }
+
+  readEmbedded(id) {
+    return this.read(JSON.parse(document.getElementById(id).textContent));
   }
 
   read(answer) {

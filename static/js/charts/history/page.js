@@ -12,7 +12,7 @@ async function follow() {
   asking?.abort();
   asking = new AbortController();
   try {
-    const page = await getPage(location.href, { signal: asking.signal });
+    const page = await getPage(location.href, { signal: asking.signal, headers: { "X-Texts-Only": "1" } });
     for (const part of document.querySelectorAll("[data-follows]")) {
       const fresh = page.querySelector(`[data-follows="${part.dataset.follows}"]`);
       // Do not replace elements that have the focus.

@@ -86,7 +86,7 @@ def test_note_of_the_history_page_returns_to_its_chart(anna: Client, viewer: Cli
 
     saved = add(anna, kind="note", filter="host:db-7", to_at="", reason="new <rack>", next=chart)
     elsewhere = add(anna, kind="note", to_at="", reason="x", next="https://elsewhere.example/")
-    page = anna.get(f"{reverse('history')}?series={series.pk}").content.decode()
+    page = anna.get(f"{reverse('history')}?q=host:db-7").content.decode()
 
     assert fields == {
         "filter": "host:db-7",

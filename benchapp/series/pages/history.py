@@ -1,0 +1,323 @@
+"""The history of series: one series with its runs and its detection, or several in one chart."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from benchapp.catalog.dimensions import DIMENSIONS, FACT_NAMES
+from benchapp.catalog.metrics import (
+    CATALOG,
+    Metric,
+    find_detected_metric,
+    find_limit,
+    find_references,
+    format_count,
+    list_judged_metrics,
+)
+from benchapp.charts.pages.history import (
+    HistoryFigure,
+    HistoryRequest,
+    list_references,
+    make_document,
+    make_history_figure,
+    make_history_table,
+    read_history_request,
+    write_chart_query,
+    write_series_query,
+)
+from benchapp.charts.read.chart_thresholds import ChartThreshold, list_chart_thresholds
+from benchapp.charts.read.history import (
+    LINES_MAXIMUM,
+    ChosenSeries,
+    SeriesHistory,
+    choose_series,
+    read_history,
+)
+from benchapp.charts.texts.history import describe_history, describe_small_steps, format_history_title
+from benchapp.framework.pages.access import find_person_id, may_read
+from benchapp.framework.pages.command_lines import list_first_steps
+from benchapp.framework.pages.filter_bar import (
+    FilterBar,
+    describe_filter,
+    explain_empty,
+    make_filter_bar,
+    refuse_address,
+    settle_filter,
+)
+from benchapp.framework.pages.filter_forms import keep_query
+from benchapp.framework.pages.page_context import make_base_url
+from benchapp.framework.pages.pagination import read_page_number
+from benchapp.framework.pages.selection import BadSelection, find_history, read_selection
+from benchapp.framework.pages.series_marks import show_mark
+from benchapp.framework.pages.time_range import describe_bounds
+from benchapp.incidents.pages.texts import describe_drift, describe_metric_detection, make_change_lines
+from benchapp.incidents.read.changes import list_changes_of_series
+from benchapp.incidents.read.series_status import SeriesMark, list_detection_statuses, read_series_marks
+from benchapp.requests.pages.panel import make_request_panel
+from benchapp.requests.read.run_requests import RequestFilter
+from benchapp.series.pages.history_tables import (
+    link_note_form,
+    make_environment_change_lines,
+    make_latency_figures,
+    make_planned_lines,
+    make_run_table,
+)
+from benchapp.series.read.dimension_values import has_series
+from benchapp.series.read.environment_changes import read_time_zone
+from benchapp.series.read.series import SeriesRow, read_relatives
+
+# Parameters that a change of the filter retains.
+_RETAINED: Final = ("metric", "scale", "tz", "panels")
+# The script of the page has the document, and asks for the texts of a time range.
+_TEXTS_ONLY: Final = "X-Texts-Only"
+_Link = tuple[str, str, bool]
+
+
+@require_safe
+@may_read
+def history(request: HttpRequest, series_id: int | None = None) -> HttpResponse:
+    """Show the chart of up to 12 series with sentences and table, of one also its runs, latencies and detection.
+
+    A selection of a list redirects to its series, a single id to the address of that series.
+    """
+    bar = make_filter_bar(
+        request,
+        action=reverse("history"),
+        keep=_RETAINED,
+        fields="series/_history_fields.html",
+        has_time_range=True,
+        has_metric=True,
+    )
+    asked = read_history_request(request.GET)
+    errors = [*asked.errors]
+    page = read_page_number(request.GET, errors)
+    if (answer := settle_filter(request, bar, errors)) is not None:
+        return answer
+    try:
+        if selection := read_selection(request.GET):
+            return redirect(find_history(selection))
+    except BadSelection as error:
+        return refuse_address(request, [str(error)], bar=bar)
+    if series_id is not None:
+        asked = replace(asked, ids=(series_id,))
+    elif asked.ids is not None and len(asked.ids) == 1:
+        return redirect(link_series(asked.ids[0], request))
+    chosen = choose_series(bar.filter, ids=asked.ids)
+    if series_id is not None and not chosen.rows:
+        raise Http404(f"Series {series_id} does not exist or has no measurements.")
+    metrics = _list_metrics(chosen.rows)
+    if not request.GET.get("metric"):
+        asked = replace(asked, metric=_choose_metric(chosen.rows, metrics))
+    metric = asked.metric
+    terms = () if asked.ids is not None else bar.filter.fact_terms
+    names = [one.name for one in asked.metrics]
+    shown = read_history(chosen, metrics=names, terms=terms, color=asked.color, **asked.span)
+    thresholds = list_chart_thresholds(find_person_id(request), [row.id for row in chosen.rows], names)
+    whole = shown
+    if shown.has_range and _TEXTS_ONLY not in request.headers:
+        whole = read_history(chosen, metrics=names, terms=terms, color=asked.color)
+    title = format_history_title(shown, metric)
+    context = {
+        "bar": bar,
+        "asked": asked,
+        "title": title,
+        "metric": metric,
+        "metrics": _link_metrics(request, metric, metrics),
+        "colors": [(name, DIMENSIONS[name].label, name == asked.color) for name in FACT_NAMES],
+        "scope": _describe_scope(chosen, asked, bar),
+        "range_text": _name_range(asked, bar),
+        "empty_range": "" if shown.run_count else describe_bounds(asked.from_at, asked.to_at),
+        "sentences": describe_history(shown, metric, thresholds),
+        "left_out": _describe_left_out(chosen, shown),
+        "is_named": asked.ids is not None and series_id is None,
+    }
+    if chosen.rows:
+        figure = _make_figure(request, asked, chosen, bar, title=title)
+        context |= {
+            "figure": _add_documents(figure, chosen, shown, whole, thresholds),
+            "study_query": _write_study_query(asked, chosen, text=bar.text),
+            "changes": make_environment_change_lines(shown),
+            "planned": make_planned_lines(
+                shown.planned,
+                {line.row.id: line.name for line in shown.lines},
+                add_url=link_note_form(
+                    asked, chosen.rows, filter=bar.filter, return_to=request.get_full_path()
+                ),
+            ),
+        }
+        if len(chosen.rows) > 1:
+            context["table"] = make_history_table(shown, metric)
+        else:
+            context |= _show_series(request, shown, asked, page=page)
+    else:
+        context["excluded"] = explain_empty(bar, has_series)
+        context["steps"] = None if bar.text else list_first_steps(make_base_url(request))
+    return render(request, "series/history.html", context)
+
+
+def link_series(series_id: int, request: HttpRequest) -> str:
+    """Return the address of the history of one series, with the other parameters of a request."""
+    rest = [(name, value) for name, values in request.GET.lists() for value in values if name != "series"]
+    query = urlencode(rest, safe=":,/*")
+    return f"{reverse('series', args=[series_id])}{'?' if query else ''}{query}"
+
+
+def _show_series(
+    request: HttpRequest, history: SeriesHistory, asked: HistoryRequest, *, page: int
+) -> dict[str, Any]:
+    """Return what the page has of a single series: its facts, runs, changes, detection, latencies, requests."""
+    (line,) = history.lines
+    row, metric = line.row, asked.metric
+    runs = make_run_table(line, metric, page=page)
+    changes = list_changes_of_series(row.id, metric=metric.name)
+    return {
+        "series": row,
+        "detail": read_relatives(row),
+        "mark": show_mark(_read_mark(row.id, metric.name), metric=metric.name),
+        "runs": runs,
+        "newest_url": keep_query(request.GET, page=None) if page > 1 else None,
+        "older_url": keep_query(request.GET, page=str(page + 1)) if runs.has_older else None,
+        "detection_statuses": [
+            *describe_metric_detection(list_detection_statuses(row.id), metric),
+            *describe_small_steps(line.small_steps),
+            *filter(None, map(describe_drift, changes)),
+        ],
+        "detected_metric": find_detected_metric(
+            metric.name, list_judged_metrics(has_one_block_size=row.workload.block_size_bytes is not None)
+        ),
+        "level_changes": make_change_lines(changes),
+        "latency": make_latency_figures(row, asked, base_url=make_base_url(request)),
+        "panel": make_request_panel(
+            request,
+            RequestFilter(series_id=row.id),
+            find_runs=lambda: [row.latest.run_id] if row.latest else [],
+        ),
+        "here": request.get_full_path(),
+    }
+
+
+def _make_figure(
+    request: HttpRequest, asked: HistoryRequest, chosen: ChosenSeries, bar: FilterBar, *, title: str
+) -> HistoryFigure:
+    """Return the figure without its documents; of one series with its limit, references and time zone."""
+    more: dict[str, Any] = {
+        "filter": describe_filter(bar.filter),
+        "file_name": f"history-{asked.metric.name}",
+        "has_several": len(chosen.rows) > 1,
+        "linear_url": keep_query(request.GET, scale=None, page=None),
+        "log_url": keep_query(request.GET, scale="log", page=None),
+        "linked_url": keep_query(request.GET, panels="one" if asked.is_linked else None, page=None),
+    }
+    if len(chosen.rows) == 1:
+        (row,) = chosen.rows
+        more |= {
+            "filter": row.title,
+            "file_name": f"series-{row.id}-{asked.metric.name}",
+            "limit": find_limit(row.profile, asked.metric.name),
+            "references": list_references(find_references(row.profile, asked.metric.name, row.direction)),
+            "host_zone": read_time_zone(row.latest.run_id) if row.latest else "",
+        }
+    return make_history_figure(
+        asked,
+        choice=write_series_query(asked, bar.text),
+        base_url=make_base_url(request),
+        title=title,
+        **more,
+    )
+
+
+def _add_documents(
+    figure: HistoryFigure,
+    chosen: ChosenSeries,
+    shown: SeriesHistory,
+    whole: SeriesHistory,
+    thresholds: Sequence[ChartThreshold],
+) -> HistoryFigure:
+    """Return the figure with the data of the whole history, and of the time range where that has buckets."""
+    has_detail = whole is not shown and whole.resolution is not None
+    return replace(
+        figure,
+        document=make_document(whole, chosen, thresholds),
+        detail=make_document(shown, chosen, thresholds) if has_detail else None,
+    )
+
+
+def _read_mark(series_id: int, metric: str) -> SeriesMark | None:
+    return read_series_marks([series_id], metric=metric).get(series_id)
+
+
+def _list_metrics(rows: Sequence[SeriesRow]) -> list[Metric]:
+    """Return the available metrics, default first; workloads that are timed as a whole have the elapsed time alone."""
+    timed = {row.latest is not None and row.latest.elapsed_s is not None for row in rows} or {False}
+    return [metric for metric in CATALOG.values() if (metric.name == "elapsed_s") in timed]
+
+
+def _choose_metric(rows: Sequence[SeriesRow], metrics: Sequence[Metric]) -> Metric:
+    """Return the default metric: of one series that of its open incident, the first one if several are open."""
+    if len(rows) != 1:
+        return metrics[0]
+    mark = _read_mark(rows[0].id, metrics[0].name)
+    if mark is not None and mark.state != "open" and mark.metric == metrics[0].name:
+        # It hides an open one of another metric.
+        mark = _read_mark(rows[0].id, "")
+    name = mark.metric if mark is not None and mark.state == "open" else ""
+    return next((metric for metric in metrics if metric.name == name), metrics[0])
+
+
+def _link_metrics(
+    request: HttpRequest, chosen: Metric, metrics: Sequence[Metric]
+) -> list[tuple[str, list[_Link]]]:
+    """Return the metrics to choose from, throughput and latency, each as (label, URL, is selected)."""
+    links: dict[str, list[_Link]] = {}
+    for metric in metrics:
+        group = "Latency" if metric.name.startswith("latency_") else "Metric"
+        url = keep_query(request.GET, metric=metric.name, page=None)
+        links.setdefault(group, []).append((metric.short, url, metric is chosen))
+    return list(links.items())
+
+
+def _describe_scope(chosen: ChosenSeries, asked: HistoryRequest, bar: FilterBar) -> str:
+    """Return which series are shown: "db-09 · 4k random read …"; "12 of 14 series, most recent runs first"."""
+    if len(chosen.rows) == 1:
+        (row,) = chosen.rows
+        return f"{row.scope_name} · {row.title}"
+    count = f"{len(chosen.rows)} series"
+    if chosen.left_out:
+        more = "more than " if chosen.has_more else ""
+        count = f"{len(chosen.rows)} of {more}{chosen.total} series, most recent runs first"
+    filter = "" if asked.ids is not None else describe_filter(bar.filter)
+    return f"{count} · {filter}" if filter else count
+
+
+def _name_range(asked: HistoryRequest, bar: FilterBar) -> str:
+    """Return the time range in words: "last 90 days", "all time"."""
+    if not asked.bounds:
+        return "all time"
+    presets = bar.time_range.presets if bar.time_range else ()
+    preset = next((text for text, _, is_chosen in presets if is_chosen), "")
+    return f"last {preset}" if preset else describe_bounds(asked.from_at, asked.to_at)
+
+
+def _describe_left_out(chosen: ChosenSeries, history: SeriesHistory) -> list[str]:
+    """Return sentences about series without a place in the chart, and runs that the filter hides."""
+    sentences = []
+    if chosen.left_out:
+        sentences.append(f"A chart has at most {LINES_MAXIMUM} series. Narrow the filter to see the others.")
+    if history.hidden:
+        sentences.append(
+            f"{format_count(history.run_count, 'run')} with these facts of the environment shown,"
+            f" {format_count(history.hidden, 'other')} hidden; levels are those of all runs."
+        )
+    return sentences
+
+
+def _write_study_query(asked: HistoryRequest, chosen: ChosenSeries, *, text: str) -> str:
+    """Return the query of the chart; without ids and filter, the ids of the displayed series."""
+    ids = asked.ids or (() if text else tuple(row.id for row in chosen.rows))
+    return write_chart_query(asked, ids=ids, text=text)
