@@ -37,10 +37,11 @@ from benchapp.models import (
     Target,
     Trace,
     User,
+    WantedSchedule,
 )
 from benchapp.notices.write.layout_answers import notify_layout_answers
 from benchapp.notices.write.thresholds import store_present_violations
-from benchapp.requests.write.wanted_schedules import ScheduleScope, WantedRun, save_wanted_schedule
+from benchapp.requests.write.wanted_schedules import ScheduleScope, save_wanted_schedule
 from tests.envelopes import read_fio
 from tests.factories import (
     calculate_levels,
@@ -364,10 +365,13 @@ def _make_saved_views(owner: User) -> None:
 
 def _make_schedules(host: Host) -> None:
     """Want schedules of hosts without a pool, of which one refuses one; with hostile words."""
-    scope = ScheduleScope()
     every = {"every_s": 21600, "directory": f"/{HOSTILE}", "splay_s": 3600}
-    save_wanted_schedule(scope, WantedRun("saturation", parameters={"rw": "randread"}, **every), by=None)
-    save_wanted_schedule(scope, WantedRun("quick", 86400, "/data", {"runtime": 10}), by=None)
+    quick = {"every_s": 86400, "directory": "/data", "parameters": {"runtime": 10}}
+    for wanted in (
+        WantedSchedule(profile="saturation", parameters={"rw": "randread"}, **every),
+        WantedSchedule(profile="quick", **quick),
+    ):
+        save_wanted_schedule(ScheduleScope(), wanted, by=None)
     entry = {"profile": "quick", "every_s": 86400, "splay_s": 0, "directory": "/data", "is_from_server": True}
     host.schedule, host.schedule_since_at = [entry], timezone.now()
     host.save(update_fields=["schedule", "schedule_since_at"])

@@ -57,10 +57,18 @@ TEXTS = {
             '{% include "reports/_study_body',
         ),
     ),
+    "benchapp/models/schedules/wanted_schedule.py": (
+        ('"ticket", ', "*of_a_run)"),
+        (FIELD, "    updated_at = models"),
+    ),
+    "templates/requests/schedules/_wanted_table.html": (
+        (HEAD, '<th scope="col">Changed</th>'),
+        (CELL.replace("row", "line.row"), '<td class="time">{{ line.row.updated_at'),
+    ),
 }
 # In a transaction that is rolled back: the database of the tests does not keep the column.
 SCRIPT = """
-import json, sys
+import json, re, sys
 from unittest.mock import patch
 from django.core.management import call_command
 from django.db import transaction
@@ -111,6 +119,26 @@ def show_prices():
         "audit": sorted(row.after["ticket"] for row in audited),
     }
 
+def show_schedules():
+    schedule = {"pool": "blue", "profile": "quick", "directory": "/data"}
+    path, steady = "/api/v1/wanted-schedules", {**schedule, "profile": "steady", "every_s": 3600}
+    client.post("/schedules/save", {**schedule, "every": "6h", "ticket": "SCH-1"})
+    for ticket in ("SCH-2", "x" * 61):
+        answer = client.post(path, {**steady, "ticket": ticket}, content_type="application/json")
+    exported = export_configuration()
+    apply_configuration(exported.replace("SCH-2", "SCH-3"), prune=True, dry_run=False, author=None)
+    page = client.get("/schedules/scope/?pool=blue").content.decode()
+    audited = [record.after for record in AuditRecord.objects.filter(kind="schedule")]
+    return {
+        "form": 'name="ticket" maxlength="60"' in page,
+        "list page": ["<td>SCH-1</td>" in page, "<td>SCH-3</td>" in page],
+        "API": [row["ticket"] for row in client.get(f"{path}?fields=ticket").json()["wanted_schedules"]],
+        "refused": answer.json()["pointer"],
+        "CSV": "SCH-3" in b"".join(client.get(f"{path}?format=csv")).decode(),
+        "configuration": exported.count("ticket: SCH-"),
+        "audit": sorted(re.findall("ticket SCH-.", str(audited))),
+    }
+
 setup_test_environment()
 queue = "benchapp.framework.queue"
 with patch(f"{queue}.wake_up"), patch(f"{queue}.wake_notify"), transaction.atomic():
@@ -119,9 +147,9 @@ with patch(f"{queue}.wake_up"), patch(f"{queue}.wake_notify"), transaction.atomi
     client = Client()
     client.force_login(User.objects.create(username="anna", role=Role.EDITOR))
     shown = [show(*arguments) for arguments in json.loads(sys.argv[1])]
-    prices = show_prices()
+    prices, schedules = show_prices(), show_schedules()
     transaction.set_rollback(True)
-print(json.dumps([shown, prices]))
+print(json.dumps([shown, prices, schedules]))
 """
 
 
@@ -152,9 +180,10 @@ def test_column_is_a_field_with_a_name_and_its_places_in_templates(db: None, tmp
             tree.insert(name, text, before=before)
     migration = tree.make_migration("tickets")
     database = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{connection.settings_dict['NAME']}")
-    shown, prices = json.loads(tree.run_script(SCRIPT, json.dumps(lists), DATABASE_URL=database.geturl()))
+    printed = tree.run_script(SCRIPT, json.dumps(lists), DATABASE_URL=database.geturl())
+    shown, prices, schedules = json.loads(printed)
 
-    assert migration.count("migrations.AddField(") == len(lists) + 1
+    assert migration.count("migrations.AddField(") == len(lists) + 2
     assert shown == [
         {
             "form": True,
@@ -176,5 +205,14 @@ def test_column_is_a_field_with_a_name_and_its_places_in_templates(db: None, tmp
         "configuration": 2,
         "audit": ["PRC-1", "PRC-2", "PRC-3", "PRC-4"],
     }
-    # With the migration four for each list, five for studies and three for prices.
-    assert len(tree.changed) == 3 + 3 + 3 + 4 + 2
+    assert schedules == {
+        "form": True,
+        "list page": [True, True],
+        "API": ["SCH-1", "SCH-3"],
+        "refused": "/ticket",
+        "CSV": True,
+        "configuration": 2,
+        "audit": ["ticket SCH-1", "ticket SCH-2", "ticket SCH-3"],
+    }
+    # With the migration four for each list, five for studies, three for prices and for wanted schedules.
+    assert len(tree.changed) == 3 + 3 + 3 + 4 + 2 + 2

@@ -40,7 +40,8 @@ class ResourceForm(forms.ModelForm):  # type: ignore[type-arg]  # Django has no 
         text = str(problem)
         if not re.match(r"\w+: ", text):
             text = f"{text[:1].upper()}{text[1:]}"
-        self.add_error(problem.field if problem.field in self.fields else None, f"{text}.")
+        name = self.renamed.get(problem.field, problem.field)
+        self.add_error(name if name in self.fields else None, f"{text}.")
 
 
 def confirm_change(request: HttpRequest, text: str) -> None:

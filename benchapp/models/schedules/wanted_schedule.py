@@ -2,19 +2,27 @@
 
 from django.db import models
 
+from benchapp.models.access.person_names import name_person
 from benchapp.models.account import User
 from benchapp.models.host import Host
+from benchapp.models.list_entry import Resource
+from benchapp.models.requests.request_policy import describe_parameters
+from benchapp.models.schedules.timetable import write_clock, write_interval
 
 WANTED_SCHEDULES_MAXIMUM = 20
 
 
-class WantedSchedule(models.Model):
+class WantedSchedule(Resource):
     """A profile that the hosts of a pool, or one host, shall run at times.
 
     pool: "" for hosts without a pool, also if host is set. host: overrides the schedule of its pool for this profile.
     parameters: in base units; others have their default. every_s: None if the host shall not run the profile of its
     pool. at_minute: after midnight, local time of the host. splay_s: hosts start within it, each at its own time.
     """
+
+    # What a host that does not run the profile of its pool leaves out.
+    of_a_run = ("at_minute", "splay_s", "directory", "parameters")
+    given = ("profile", "every_s", *of_a_run)
 
     pool = models.CharField(max_length=100, blank=True, default="")
     host = models.ForeignKey(
@@ -58,6 +66,34 @@ class WantedSchedule(models.Model):
 
     def __str__(self) -> str:
         return f"wanted schedule of {self.profile} ({self.scope})"
+
+    @property
+    def host_name(self) -> str:
+        """Return the name of its host; "" of a pool."""
+        return self.host.name if self.host else ""
+
+    @property
+    def updated_by_name(self) -> str:
+        """Return who changed it last; "" if that is not known."""
+        return name_person(self.updated_by)
+
+    def describe(self) -> str:
+        """Return all given columns but the profile in words, for the history."""
+        more = "".join(
+            f", {field.verbose_name} {getattr(self, field.name)}"
+            for field in self.list_fields()
+            if field.name not in ("profile", "every_s", *self.of_a_run)
+            and getattr(self, field.name) not in (None, "")
+        )
+        if self.every_s is None:
+            return f"not on this host{more}"
+        parameters = describe_parameters(self.parameters)
+        splay = f", spread over {self.splay_s // 60} min" if self.splay_s else ""
+        return (
+            f"every {write_interval(self.every_s)} at {write_clock(self.at_minute)}{splay}, in {self.directory}"
+            + (f", {parameters}" if parameters else "")
+            + more
+        )
 
     @property
     def scope(self) -> str:

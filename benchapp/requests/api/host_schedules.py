@@ -56,7 +56,7 @@ from benchapp.requests.read.wanted_schedules import (
     ScheduleStatus,
     read_statuses,
 )
-from benchapp.requests.write.wanted_schedules import AdoptionReport, note_adoption
+from benchapp.requests.write.wanted_schedules import note_adoption
 from benchapp.storage.agent_archive import read_agent_version
 from benchapp.storage.read.hosts import HostFilter, HostRow, page_hosts, read_host
 from benchapp.storage.write.hosts import ScheduleEntry, note_schedule
@@ -320,17 +320,8 @@ class OwnAdoption(ApiView):
         """Report what this host adopts, and return the schedule that is wanted of it; for `bench-agent poll`."""
         refuse_parameters(request)
         host, given = _require_host(request), read_body(request, AdoptionInput)
-        policy = {name: given[name] for name in ("profiles", "directories", "per_day", "quiet_hours")}
-        note_adoption(
-            host.pk,
-            AdoptionReport(
-                is_allowed=given["is_allowed"],
-                policy=policy,
-                version=given["version"],
-                refused=given["refused"],
-                problem=given["problem"],
-            ),
-        )
+        policy = {name: given.pop(name) for name in ("profiles", "directories", "per_day", "quiet_hours")}
+        note_adoption(host.pk, {**given, "policy": policy})
         status = _read_statuses([_require_row(host.name)])[host.pk]
         wanted = [line.wanted for line in status.lines if line.wanted is not None]
         return answer_json(

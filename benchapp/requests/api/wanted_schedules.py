@@ -18,11 +18,13 @@ from benchapp.framework.api.answers import (
     AnswerPage,
     ApiAnswer,
     ChosenColumns,
+    Kind,
     Time,
     build,
     list_columns,
     with_columns,
 )
+from benchapp.framework.api.list_entries import list_given
 from benchapp.framework.api.lists import answer_list, take_page_request
 from benchapp.framework.api.openapi import in_formats
 from benchapp.framework.api.parameters import (
@@ -35,17 +37,15 @@ from benchapp.framework.api.permissions import MayReadOrEdit, find_person
 from benchapp.framework.api.problems import ErrorProblems, bad_value, map_errors, not_found
 from benchapp.framework.api.responses import answer_json
 from benchapp.framework.api.view import ApiView, read_body
+from benchapp.framework.write.conflicts import BadValue
+from benchapp.models import WantedSchedule
 from benchapp.models.schedules.timetable import DAY_MINUTES, INTERVALS
 from benchapp.requests.api.run_requests import PARAMETERS_HELP, RunParametersField
-from benchapp.requests.read.wanted_schedules import WantedRow, page_wanted_rows, read_wanted_row
+from benchapp.requests.read.wanted_schedules import page_wanted_rows, read_wanted_row
 from benchapp.requests.write.wanted_schedules import (
-    DIRECTORY_MAXIMUM,
     POOL_MAXIMUM,
-    PROFILE_MAXIMUM,
-    BadWantedSchedule,
     ScheduleScope,
     UnknownWantedSchedule,
-    WantedRun,
     remove_wanted_schedule,
     save_wanted_schedule,
 )
@@ -55,22 +55,80 @@ _EVERY_TEXT: Final = f"one of {', '.join(map(str, INTERVALS.values()))}; 604800 
 
 _PROBLEMS: Final[ErrorProblems] = {
     UnknownWantedSchedule: partial(not_found, "wanted schedule"),
-    BadWantedSchedule: bad_value,
+    BadValue: bad_value,
 }
 
 
+class WantedRunInput(serializers.ModelSerializer[Any]):
+    """A profile and its times."""
+
+    every_s = serializers.IntegerField(
+        allow_null=True, help_text=f"{_EVERY_TEXT}; null: the host does not run this profile of its pool"
+    )
+    parameters = RunParametersField(required=False, default=dict, help_text=PARAMETERS_HELP)
+
+    class Meta:
+        model = WantedSchedule
+        fields: tuple[str, ...] = WantedSchedule.given
+        extra_kwargs: Final = {
+            "at_minute": {
+                "default": 0,
+                "min_value": 0,
+                "max_value": DAY_MINUTES - 1,
+                "help_text": "after midnight, local time of the host",
+            },
+            "splay_s": {
+                "default": 0,
+                "min_value": 0,
+                "max_value": 86_399,
+                "help_text": "whole minutes; hosts start within it, each at its own time",
+            },
+            "directory": {
+                "default": "",
+                "trim_whitespace": False,
+                "help_text": "absolute; required unless every_s is null",
+            },
+        }
+
+
+class WantedScheduleInput(WantedRunInput):
+    """A new wanted schedule, of a pool or of a host."""
+
+    pool = serializers.CharField(
+        required=False, allow_blank=True, max_length=POOL_MAXIMUM, help_text="empty: hosts without a pool"
+    )
+    host = serializers.CharField(
+        required=False, max_length=_HOST_MAXIMUM, help_text="overrides the schedule of its pool"
+    )
+
+    class Meta(WantedRunInput.Meta):
+        fields = (*WantedSchedule.given, "pool", "host")
+        # Saving says in words that there is one.
+        validators: Final = ()
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Require a pool or a host."""
+        if ("pool" in attrs) == ("host" in attrs):
+            raise serializers.ValidationError({"pool": ["name either pool or host"]})
+        return attrs
+
+
+@with_columns(
+    {
+        "id": int,
+        "pool": Annotated[str | None, Meta(description="empty: hosts without a pool; null: of one host")],
+        "host": Annotated[
+            str | None, Meta(description="overrides the schedule of its pool; null: of a pool")
+        ],
+    },
+    {
+        **list_given(WantedRunInput),
+        "parameters": Annotated[
+            Mapping[str, int | str], Meta(description="in base units; others have their default")
+        ],
+    },
+)
 class WantedScheduleAnswer(ApiAnswer, kw_only=True, frozen=True):
-    id: int
-    pool: Annotated[str | None, Meta(description="empty: hosts without a pool; null: of one host")]
-    host: Annotated[str | None, Meta(description="overrides the schedule of its pool; null: of a pool")]
-    profile: str
-    every_s: Annotated[int | None, Meta(description="null: the host does not run this profile of its pool")]
-    at_minute: Annotated[int, Meta(description="after midnight, local time of the host")]
-    splay_s: Annotated[int, Meta(description="hosts start within it, each at its own time")]
-    directory: str
-    parameters: Annotated[
-        Mapping[str, int | str], Meta(description="in base units; others have their default")
-    ]
     updated_at: Time
     updated_by: str | None
     url: str
@@ -107,55 +165,6 @@ class WantedScheduleParameters(PageParameters):
         return super().validate(attrs)  # type: ignore[no-any-return]
 
 
-class WantedRunInput(serializers.Serializer[Any]):
-    """A profile and its times."""
-
-    profile = serializers.CharField(max_length=PROFILE_MAXIMUM)
-    every_s = serializers.IntegerField(
-        allow_null=True, help_text=f"{_EVERY_TEXT}; null: the host does not run this profile of its pool"
-    )
-    at_minute = serializers.IntegerField(
-        required=False,
-        default=0,
-        min_value=0,
-        max_value=DAY_MINUTES - 1,
-        help_text="after midnight, local time of the host",
-    )
-    splay_s = serializers.IntegerField(
-        required=False,
-        default=0,
-        min_value=0,
-        max_value=86_399,
-        help_text="whole minutes; hosts start within it, each at its own time",
-    )
-    directory = serializers.CharField(
-        required=False,
-        default="",
-        allow_blank=True,
-        max_length=DIRECTORY_MAXIMUM,
-        trim_whitespace=False,
-        help_text="absolute; required unless every_s is null",
-    )
-    parameters = RunParametersField(required=False, default=dict, help_text=PARAMETERS_HELP)
-
-
-class WantedScheduleInput(WantedRunInput):
-    """A new wanted schedule, of a pool or of a host."""
-
-    pool = serializers.CharField(
-        required=False, allow_blank=True, max_length=POOL_MAXIMUM, help_text="empty: hosts without a pool"
-    )
-    host = serializers.CharField(
-        required=False, max_length=_HOST_MAXIMUM, help_text="overrides the schedule of its pool"
-    )
-
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """Require a pool or a host."""
-        if ("pool" in attrs) == ("host" in attrs):
-            raise serializers.ValidationError({"pool": ["name either pool or host"]})
-        return attrs
-
-
 class WantedSchedules(ApiView):
     """All wanted schedules."""
 
@@ -179,7 +188,7 @@ class WantedSchedules(ApiView):
             read=lambda after, limit: page_wanted_rows(
                 pool=pool, host_name=host_name, after=after, limit=limit
             ),
-            describe=lambda rows: [build(ListedWantedScheduleAnswer, _describe_row(row)) for row in rows],
+            describe=lambda rows: [_describe_row(ListedWantedScheduleAnswer, row) for row in rows],
             name="wanted_schedules",
         )
 
@@ -196,8 +205,8 @@ class WantedSchedules(ApiView):
             pool=wanted.pop("pool", "").strip(), host_name=wanted.pop("host", "").strip().lower()
         )
         with map_errors(_PROBLEMS):
-            created = save_wanted_schedule(scope, WantedRun(**wanted), by=find_person(request))
-        answer = _describe_row(_find(created.pk))
+            created = save_wanted_schedule(scope, WantedSchedule(**wanted), by=find_person(request))
+        answer = _describe_row(WantedScheduleAnswer, _find(created.pk))
         return Response(answer, status=201, headers={"Location": answer.url})
 
 
@@ -210,7 +219,7 @@ class OneWantedSchedule(ApiView):
     def get(self, request: Request, wanted_id: int) -> HttpResponse:
         """Read one wanted schedule."""
         refuse_parameters(request)
-        return answer_json(request, _describe_row(_find(wanted_id)))
+        return answer_json(request, _describe_row(WantedScheduleAnswer, _find(wanted_id)))
 
     @extend_schema(
         operation_id="replace_wanted_schedule", request=WantedRunInput, responses=WantedScheduleAnswer
@@ -219,10 +228,10 @@ class OneWantedSchedule(ApiView):
         """Replace a wanted schedule; its pool or host stays."""
         refuse_parameters(request)
         wanted, row = read_body(request, WantedRunInput), _find(wanted_id)
-        scope = ScheduleScope(pool=row.pool, host_name=row.host_name)
+        scope = ScheduleScope(row.pool, row.host_name)
         with map_errors(_PROBLEMS):
-            save_wanted_schedule(scope, WantedRun(**wanted), by=find_person(request), replaces=wanted_id)
-        return answer_json(request, _describe_row(_find(wanted_id)))
+            save_wanted_schedule(scope, WantedSchedule(**wanted), by=find_person(request), replaces=wanted_id)
+        return answer_json(request, _describe_row(WantedScheduleAnswer, _find(wanted_id)))
 
     @extend_schema(operation_id="remove_wanted_schedule", responses={204: None})
     def delete(self, request: Request, wanted_id: int) -> Response:
@@ -233,20 +242,20 @@ class OneWantedSchedule(ApiView):
         return Response(status=204)
 
 
-def _describe_row(row: WantedRow) -> WantedScheduleAnswer:
+def _describe_row(kind: type[Kind], row: WantedSchedule) -> Kind:
     return build(
-        WantedScheduleAnswer,
+        kind,
         row,
         pool=None if row.host_name else row.pool,
         host=row.host_name or None,
         updated_by=row.updated_by_name or None,
-        url=f"{PREFIX}/wanted-schedules/{row.id}",
+        url=f"{PREFIX}/wanted-schedules/{row.pk}",
         page="/schedules/scope/?"
         + urlencode({"host": row.host_name} if row.host_name else {"pool": row.pool}),
     )
 
 
-def _find(wanted_id: int) -> WantedRow:
+def _find(wanted_id: int) -> WantedSchedule:
     row = read_wanted_row(wanted_id)
     if row is None:
         raise not_found("wanted schedule", f"wanted schedule {wanted_id} does not exist")

@@ -7,37 +7,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 from zoneinfo import ZoneInfo
 
 from django.db.models import Q, QuerySet
 
 from benchapp.framework.read.binary_columns import fetch_rows
 from benchapp.framework.read.pagination import BadCursor, Page
-from benchapp.models import Host, ScheduleAdoption, WantedSchedule, name_person
+from benchapp.models import Host, ScheduleAdoption, WantedSchedule
 from benchapp.models.requests.request_policy import REFUSALS, ParameterValue, RunSpecification, find_refusal
 from benchapp.models.schedules.timetable import find_first_minute, list_next_starts, spread_minute
 from benchapp.requests.read.schedules import InstalledSchedule, read_installed
 
 STARTS_SHOWN: Final = 5
 _CURSOR_MARK: Final = "after-"
-
-
-@dataclass(frozen=True, slots=True)
-class WantedRow:
-    """A wanted schedule as it is edited, as of `WantedSchedule`. host_name, updated_by_name: "" without one."""
-
-    id: int
-    pool: str
-    host_name: str
-    profile: str
-    parameters: Mapping[str, ParameterValue]
-    directory: str
-    every_s: int | None
-    at_minute: int
-    splay_s: int
-    updated_at: datetime
-    updated_by_name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +71,6 @@ class ComparedSchedule:
 
 
 @dataclass(frozen=True, slots=True)
-class Adoption:
-    """What a host reported about wanted schedules, as of `ScheduleAdoption`."""
-
-    is_allowed: bool
-    policy: Mapping[str, Any]
-    version: str
-    problem: str
-    reported_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
 class ScheduleStatus:
     """Wanted and installed schedules of a host. adoption: None if its agent never asked for a schedule.
 
@@ -106,7 +78,7 @@ class ScheduleStatus:
     """
 
     lines: tuple[ComparedSchedule, ...]
-    adoption: Adoption | None
+    adoption: ScheduleAdoption | None
     version: str
     time_zone: str
     is_retired: bool
@@ -133,32 +105,33 @@ class ScheduledHost:
     installed: Sequence[InstalledSchedule]
 
 
-def list_wanted_rows(*, pool: str | None = None, host_name: str | None = None) -> list[WantedRow]:
+def list_wanted_rows(*, pool: str | None = None, host_name: str | None = None) -> list[WantedSchedule]:
     """Return the wanted schedules of a pool, of a host, or all: by pool, then host, then profile; one query."""
-    found = [_make_row(row) for row in _filter_rows(pool, host_name)]
-    return sorted(found, key=lambda row: (bool(row.host_name), row.pool, row.host_name, row.profile))
+    return sorted(
+        _filter_rows(pool, host_name),
+        key=lambda row: (bool(row.host_name), row.pool, row.host_name, row.profile),
+    )
 
 
 def page_wanted_rows(
     *, pool: str | None = None, host_name: str | None = None, after: str | None = None, limit: int = 100
-) -> Page[WantedRow]:
+) -> Page[WantedSchedule]:
     """Return a page of `list_wanted_rows`, by id; one query. Raises BadCursor."""
     rows = _filter_rows(pool, host_name).order_by("pk")
     if after is not None:
         rows = rows.filter(pk__gt=_decode(after))
-    found = [_make_row(row) for row in rows[: limit + 1]]
-    return Page(tuple(found[:limit]), f"{_CURSOR_MARK}{found[limit - 1].id}" if len(found) > limit else None)
+    found = list(rows[: limit + 1])
+    return Page(tuple(found[:limit]), f"{_CURSOR_MARK}{found[limit - 1].pk}" if len(found) > limit else None)
 
 
-def read_wanted_row(wanted_id: int) -> WantedRow | None:
+def read_wanted_row(wanted_id: int) -> WantedSchedule | None:
     """Return one wanted schedule or None; one query."""
-    row = WantedSchedule.objects.select_related("host", "updated_by").filter(pk=wanted_id).first()
-    return _make_row(row) if row else None
+    return _filter_rows(None, None).filter(pk=wanted_id).first()
 
 
-def resolve_wanted(host_name: str, rows: Iterable[WantedRow]) -> list[HostWanted]:
+def resolve_wanted(host_name: str, rows: Iterable[WantedSchedule]) -> list[HostWanted]:
     """Return what a host shall run, by profile. rows: of its pool and of itself, which come first."""
-    chosen: dict[str, WantedRow] = {}
+    chosen: dict[str, WantedSchedule] = {}
     for row in sorted(rows, key=lambda row: bool(row.host_name)):
         chosen[row.profile] = row
     return [
@@ -168,7 +141,7 @@ def resolve_wanted(host_name: str, rows: Iterable[WantedRow]) -> list[HostWanted
             directory=row.directory,
             every_s=row.every_s,
             at_minute=spread_minute(row.at_minute, row.splay_s, host=host_name, profile=row.profile),
-            wanted_id=row.id,
+            wanted_id=row.pk,
             is_own=bool(row.host_name),
         )
         for _, row in sorted(chosen.items())
@@ -238,7 +211,7 @@ def read_statuses(hosts: Sequence[ScheduledHost], *, now: datetime) -> dict[int,
 
 
 def preview_statuses(
-    hosts: Sequence[ScheduledHost], rows: Sequence[WantedRow], *, now: datetime
+    hosts: Sequence[ScheduledHost], rows: Sequence[WantedSchedule], *, now: datetime
 ) -> dict[int, ScheduleStatus]:
     """Return the statuses of hosts as if these rows, of one pool or host, replaced the stored ones of that scope."""
     ids = [host.id for host in hosts]
@@ -261,7 +234,7 @@ def preview_statuses(
     }
 
 
-def predict_refusal(line: ComparedSchedule, adoption: Adoption | None) -> str:
+def predict_refusal(line: ComparedSchedule, adoption: ScheduleAdoption | None) -> str:
     """Return why a host will not adopt a line, by what it reported that it allows; "" if it will, or is not wanted."""
     if line.wanted is None:
         return ""
@@ -275,8 +248,8 @@ def predict_refusal(line: ComparedSchedule, adoption: Adoption | None) -> str:
 def find_different_hosts() -> list[int]:
     """Return the ids of active hosts that do not run what is wanted; two queries."""
     rows = list_wanted_rows()
-    by_pool: dict[str, list[WantedRow]] = defaultdict(list)
-    by_host: dict[str, list[WantedRow]] = defaultdict(list)
+    by_pool: dict[str, list[WantedSchedule]] = defaultdict(list)
+    by_host: dict[str, list[WantedSchedule]] = defaultdict(list)
     for row in rows:
         if row.host_name:
             by_host[row.host_name].append(row)
@@ -386,7 +359,7 @@ def _decode(cursor: str) -> int:
 
 def _make_status(
     host: ScheduledHost,
-    rows: Sequence[WantedRow],
+    rows: Sequence[WantedSchedule],
     adoption: ScheduleAdoption | None,
     *,
     zone_name: str,
@@ -402,7 +375,7 @@ def _make_status(
     zone = find_zone(zone_name)
     return ScheduleStatus(
         lines=tuple(_add_starts(line, zone, now) for line in lines),
-        adoption=_make_adoption(adoption) if adoption else None,
+        adoption=adoption,
         version=version,
         time_zone=zone_name if zone is not UTC else "",
         is_retired=host.is_retired,
@@ -420,10 +393,6 @@ def _add_starts(line: ComparedSchedule, zone: tzinfo, now: datetime) -> Compared
     )
 
 
-def _make_adoption(row: ScheduleAdoption) -> Adoption:
-    return Adoption(row.is_allowed, row.policy, row.version, row.problem, row.reported_at)
-
-
 def _is_equal(wanted: HostWanted, entry: InstalledSchedule) -> bool:
     is_in_time = entry.at_minute is None or find_first_minute(
         entry.every_s, entry.at_minute
@@ -436,16 +405,16 @@ def _is_equal(wanted: HostWanted, entry: InstalledSchedule) -> bool:
     )
 
 
-def _read_rows(hosts: Sequence[ScheduledHost]) -> dict[int, list[WantedRow]]:
+def _read_rows(hosts: Sequence[ScheduledHost]) -> dict[int, list[WantedSchedule]]:
     pools = {host.pool for host in hosts}
     found = WantedSchedule.objects.filter(
         Q(host=None, pool__in=pools) | Q(host__in=[host.id for host in hosts])
     )
-    rows = [_make_row(row) for row in found.select_related("host", "updated_by")]
+    rows = list(found.select_related("host"))
     return {host.id: [row for row in rows if _is_row_of(row, host)] for host in hosts}
 
 
-def _is_row_of(row: WantedRow, host: ScheduledHost) -> bool:
+def _is_row_of(row: WantedSchedule, host: ScheduledHost) -> bool:
     return row.host_name == host.name if row.host_name else row.pool == host.pool
 
 
@@ -459,19 +428,3 @@ def _read_time_zones(ids: Sequence[int]) -> dict[int, str]:
         [list(ids)],
     )
     return {host_id: zone for host_id, zone in rows if zone}
-
-
-def _make_row(row: WantedSchedule) -> WantedRow:
-    return WantedRow(
-        id=row.pk,
-        pool=row.pool,
-        host_name=row.host.name if row.host else "",
-        profile=row.profile,
-        parameters=row.parameters,
-        directory=row.directory,
-        every_s=row.every_s,
-        at_minute=row.at_minute,
-        splay_s=row.splay_s,
-        updated_at=row.updated_at,
-        updated_by_name=name_person(row.updated_by),
-    )

@@ -4,32 +4,25 @@ from typing import Any, Final
 
 from django import forms
 
-from benchapp.models.requests.request_policy import describe_parameters
-from benchapp.models.schedules.timetable import INTERVALS, read_clock, write_clock, write_interval
-from benchapp.requests.read.wanted_schedules import WantedRow
+from benchapp.framework.pages.list_entries import ResourceForm
+from benchapp.framework.write.conflicts import BadValue
+from benchapp.models import WantedSchedule
+from benchapp.models.schedules.timetable import INTERVALS
 from benchapp.requests.write.wanted_schedules import (
     DIRECTORY_MAXIMUM,
-    PROFILE_MAXIMUM,
-    BadWantedSchedule,
-    WantedRun,
-    read_parameters_text,
+    NAMES_IN_WORDS,
+    NEVER,
+    read_words,
 )
 
 _TEXT: Final = {"autocomplete": "off", "autocapitalize": "off", "spellcheck": "false"}
-_NEVER: Final = "never"
 _SPLAY_MAXIMUM_MIN: Final = 24 * 60 - 1
-# Names of the form by those of the API.
-_FIELDS: Final = {"every_s": "every", "at_minute": "at", "splay_s": "splay"}
+_OF_A_RUN: Final = {NAMES_IN_WORDS[column] for column in WantedSchedule.of_a_run}
 
 
-class WantedScheduleForm(forms.Form):
+class WantedScheduleForm(ResourceForm):
     """A profile with its times. has_never: of a host, which may leave out the profile of its pool."""
 
-    profile = forms.CharField(
-        label="Profile",
-        max_length=PROFILE_MAXIMUM,
-        widget=forms.TextInput(attrs={**_TEXT, "list": "profiles"}),
-    )
     parameters = forms.CharField(
         label="Parameters",
         required=False,
@@ -49,67 +42,48 @@ class WantedScheduleForm(forms.Form):
         label="At",
         required=False,
         max_length=5,
+        empty_value="00:00",
         help_text="Local time of the host.",
         widget=forms.TextInput(attrs={**_TEXT, "placeholder": "00:00", "size": 5}),
     )
-    splay = forms.IntegerField(
+    splay_min = forms.IntegerField(
         label="Splay, min",
         required=False,
         min_value=0,
         max_value=_SPLAY_MAXIMUM_MIN,
         help_text="Spreads the start times of hosts.",
     )
+    field_order = ("profile", "parameters", "directory", "every", "at", "splay_min")
+    renamed = NAMES_IN_WORDS
+
+    class Meta:
+        model = WantedSchedule
+        fields = tuple(column for column, name in NAMES_IN_WORDS.items() if column == name != "parameters")
+        widgets: Final = {"profile": forms.TextInput(attrs={**_TEXT, "list": "profiles"})}
 
     def __init__(self, *args: Any, has_never: bool, **options: Any) -> None:
         super().__init__(*args, **options)
         choices = [(name, _format_interval(name)) for name in INTERVALS]
         every = self.fields["every"]
         if isinstance(every, forms.ChoiceField):
-            every.choices = [*choices, (_NEVER, "not on this host")] if has_never else choices
+            every.choices = [*choices, (NEVER, "not on this host")] if has_never else choices
 
-    def read_run(self) -> WantedRun | None:
-        """Return what is wanted; None with errors in the form."""
+    def clean_splay_min(self) -> int:
+        """Return 0 for none."""
+        return self.cleaned_data["splay_min"] or 0
+
+    def read_wanted(self) -> WantedSchedule | None:
+        """Return what is wanted, not saved; None with errors in the form."""
         if not self.is_valid():
             return None
         given = self.cleaned_data
-        every = given["every"]
+        if given["every"] == NEVER:
+            given = {name: given[name] for name in given if name not in _OF_A_RUN}
         try:
-            parameters = read_parameters_text(given["parameters"])
-        except BadWantedSchedule as error:
+            return read_words(given)
+        except BadValue as error:
             self.refuse(error)
             return None
-        if every == _NEVER:
-            return WantedRun(given["profile"], None)
-        try:
-            at_minute = read_clock(given["at"] or "00:00")
-        except ValueError as error:
-            self.add_error("at", f"{error}.")
-            return None
-        return WantedRun(
-            profile=given["profile"],
-            every_s=INTERVALS[every],
-            directory=given["directory"],
-            parameters=parameters,
-            at_minute=at_minute,
-            splay_s=(given["splay"] or 0) * 60,
-        )
-
-    def refuse(self, error: BadWantedSchedule) -> None:
-        """Add an error to its field."""
-        name, text = _FIELDS.get(error.field, error.field), str(error)
-        self.add_error(name if name in self.fields else None, f"{text[:1].upper()}{text[1:]}.")
-
-
-def list_initial(row: WantedRow) -> dict[str, Any]:
-    """Return the values of the form for a stored schedule."""
-    return {
-        "profile": row.profile,
-        "parameters": describe_parameters(row.parameters),
-        "directory": row.directory,
-        "every": _NEVER if row.every_s is None else write_interval(row.every_s),
-        "at": write_clock(row.at_minute),
-        "splay": row.splay_s // 60,
-    }
 
 
 def _format_interval(name: str) -> str:

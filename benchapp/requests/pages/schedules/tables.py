@@ -8,16 +8,15 @@ from typing import Final
 
 from benchapp.framework.read.audit import AuditRow
 from benchapp.framework.times import format_clock, format_day
+from benchapp.models import ScheduleAdoption, WantedSchedule
 from benchapp.models.requests.request_policy import describe_parameters
 from benchapp.models.schedules.timetable import find_first_minute, write_clock
 from benchapp.requests.read.schedules import InstalledSchedule
 from benchapp.requests.read.wanted_schedules import (
-    Adoption,
     ComparedSchedule,
     LineState,
     ScheduledHost,
     ScheduleStatus,
-    WantedRow,
     predict_refusal,
 )
 
@@ -36,7 +35,7 @@ _STATES: Final = {
 class WantedLine:
     """A wanted schedule as the table shows it."""
 
-    row: WantedRow
+    row: WantedSchedule
     times: str
     parameters: str
 
@@ -67,7 +66,7 @@ class ScheduleChangeLine:
     changes: tuple[tuple[str, str, str], ...]
 
 
-def make_wanted_lines(rows: Sequence[WantedRow]) -> list[WantedLine]:
+def make_wanted_lines(rows: Sequence[WantedSchedule]) -> list[WantedLine]:
     """Return the rows of the table of wanted schedules."""
     return [WantedLine(row, _describe_wanted(row), describe_parameters(row.parameters)) for row in rows]
 
@@ -109,7 +108,7 @@ def format_interval(seconds: int) -> str:
     return f"every {seconds} s"
 
 
-def _describe_wanted(row: WantedRow) -> str:
+def _describe_wanted(row: WantedSchedule) -> str:
     if row.every_s is None:
         return "not on this host"
     splay = f", spread over {row.splay_s // 60} min" if row.splay_s else ""
@@ -117,7 +116,7 @@ def _describe_wanted(row: WantedRow) -> str:
 
 
 def _make_status_line(
-    host_name: str, line: ComparedSchedule, adoption: Adoption | None, is_first: bool, predicts: bool
+    host_name: str, line: ComparedSchedule, adoption: ScheduleAdoption | None, is_first: bool, predicts: bool
 ) -> StatusLine:
     state, css = _STATES[line.state]
     reason = line.reason

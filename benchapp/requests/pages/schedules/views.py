@@ -15,15 +15,15 @@ from benchapp.framework.pages.access import may_read, needs_role, read_person
 from benchapp.framework.pages.command_lines import format_curl_command
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.read.audit import AuditFilter, page_audit_records
-from benchapp.models import AuditKind, Role
-from benchapp.requests.pages.schedules.forms import WantedScheduleForm, list_initial
+from benchapp.framework.write.conflicts import BadValue
+from benchapp.models import AuditKind, Host, Role, WantedSchedule
+from benchapp.requests.pages.schedules.forms import WantedScheduleForm
 from benchapp.requests.pages.schedules.tables import (
     make_schedule_change_lines,
     make_status_lines,
     make_wanted_lines,
 )
 from benchapp.requests.read.wanted_schedules import (
-    WantedRow,
     list_known_profiles,
     list_schedule_scopes,
     list_scheduled_hosts,
@@ -34,13 +34,12 @@ from benchapp.requests.read.wanted_schedules import (
 )
 from benchapp.requests.write.wanted_schedules import (
     POOL_MAXIMUM,
-    BadWantedSchedule,
     ScheduleScope,
     UnknownWantedSchedule,
-    WantedRun,
-    check_wanted_run,
+    check_wanted_schedule,
     remove_wanted_schedule,
     save_wanted_schedule,
+    write_words,
 )
 
 HOSTS_SHOWN: Final = 50
@@ -74,7 +73,7 @@ def schedule_scope(request: HttpRequest) -> HttpResponse:
     form = WantedScheduleForm(has_never=bool(scope.host_name), initial={"every": "6h"})
     edited = _find_edited(request.GET.get("edit", ""), scope)
     if edited is not None:
-        form = WantedScheduleForm(has_never=bool(scope.host_name), initial=list_initial(edited))
+        form = WantedScheduleForm(has_never=bool(scope.host_name), initial=write_words(edited))
     return _show(request, scope, form, edited=edited)
 
 
@@ -88,15 +87,15 @@ def save_schedule(request: HttpRequest) -> HttpResponse:
     scope = _read_scope(request.POST.get("pool"), request.POST.get("host"))
     form = WantedScheduleForm(request.POST, has_never=bool(scope.host_name))
     edited = _find_edited(request.POST.get("edit", ""), scope)
-    wanted = form.read_run()
+    wanted = form.read_wanted()
     if wanted is None:
         return _show(request, scope, form, edited=edited, status=400)
     try:
         if "preview" in request.POST:
-            check_wanted_run(wanted, is_of_host=bool(scope.host_name))
+            check_wanted_schedule(wanted, is_of_host=bool(scope.host_name))
             return _show(request, scope, form, edited=edited, previewed=wanted)
-        save_wanted_schedule(scope, wanted, by=read_person(request), replaces=edited.id if edited else None)
-    except BadWantedSchedule as error:
+        save_wanted_schedule(scope, wanted, by=read_person(request), replaces=edited.pk if edited else None)
+    except BadValue as error:
         form.refuse(error)
         return _show(request, scope, form, edited=edited, status=400)
     except UnknownWantedSchedule as error:
@@ -124,8 +123,8 @@ def _show(
     scope: ScheduleScope,
     form: WantedScheduleForm,
     *,
-    edited: WantedRow | None,
-    previewed: WantedRun | None = None,
+    edited: WantedSchedule | None,
+    previewed: WantedSchedule | None = None,
     status: int = 200,
 ) -> HttpResponse:
     own = list_wanted_rows(**_select(scope))
@@ -173,23 +172,11 @@ def _show(
 
 
 def _preview(
-    scope: ScheduleScope, own: list[WantedRow], edited: WantedRow | None, wanted: WantedRun
-) -> list[WantedRow]:
+    scope: ScheduleScope, own: list[WantedSchedule], edited: WantedSchedule | None, wanted: WantedSchedule
+) -> list[WantedSchedule]:
     """Return the rows of the scope as they would be."""
-    row = WantedRow(
-        id=edited.id if edited else 0,
-        pool=scope.pool,
-        host_name=scope.host_name,
-        profile=wanted.profile,
-        parameters=wanted.parameters,
-        directory=wanted.directory,
-        every_s=wanted.every_s,
-        at_minute=wanted.at_minute,
-        splay_s=wanted.splay_s,
-        updated_at=timezone.now(),
-        updated_by_name="",
-    )
-    return [*(each for each in own if each.id != row.id), row]
+    wanted.pool, wanted.host = scope.pool, Host(name=scope.host_name) if scope.host_name else None
+    return [*(row for row in own if row != edited), wanted]
 
 
 def _read_scope(pool: str | None, host_name: str | None) -> ScheduleScope:
@@ -202,7 +189,7 @@ def _read_scope(pool: str | None, host_name: str | None) -> ScheduleScope:
     return ScheduleScope(pool=pool.strip())
 
 
-def _find_edited(text: str, scope: ScheduleScope) -> WantedRow | None:
+def _find_edited(text: str, scope: ScheduleScope) -> WantedSchedule | None:
     """Return the schedule of this scope with an id; None for "" and for others."""
     row = read_wanted_row(int(text)) if text.isascii() and text.isdigit() and len(text) < 18 else None
     return row if row and (row.pool, row.host_name) == (scope.pool, scope.host_name) else None

@@ -24,7 +24,7 @@ FORM = {
     "directory": "/data",
     "every": "6h",
     "at": "02:00",
-    "splay": "30",
+    "splay_min": "30",
 }
 POOL = "/schedules/scope/?pool=blue"
 
@@ -117,7 +117,7 @@ def test_preview_names_what_a_host_refuses(host: Host) -> None:
         ({"every": "5h"}, "5h is not one of the available choices"),
         ({"every": "never"}, "never is not one of the available choices"),
         ({"at": "24:00"}, "is not a time of day"),
-        ({"splay": "360"}, "Use whole minutes, less than the interval"),
+        ({"splay_min": "360"}, "Use whole minutes, less than the interval"),
     ],
 )
 def test_wrong_values_are_named_at_their_field(host: Host, changes: dict[str, str], message: str) -> None:
