@@ -3,7 +3,7 @@
 from django.db import models
 
 from benchapp.models.account import User
-from benchapp.models.study import PanelKind
+from benchapp.models.study import PanelKind, StudyPanel
 
 
 class PinnedChart(models.Model):
@@ -27,9 +27,19 @@ class PinnedChart(models.Model):
             ),
         )
         indexes = (
-            # queries.personal.pinned_charts.list_pinned_charts: of one owner in their order.
+            # list_pinned_charts: of one owner in their order.
             models.Index(fields=["owner", "position", "id"], name="pinned_chart_by_owner"),
         )
 
     def __str__(self) -> str:
         return f"pinned chart {self.pk} ({self.kind})"
+
+    @property
+    def panel(self) -> StudyPanel:
+        """Return its chart page."""
+        return StudyPanel(self.kind, self.query, self.title)
+
+    @property
+    def name(self) -> str:
+        """Return what it is called before it is drawn: its title, else its kind."""
+        return self.title or self.get_kind_display()

@@ -2,15 +2,19 @@
 
 from django.db import models
 
+from benchapp.models.access.person_names import name_person
 from benchapp.models.account import User
-from benchapp.models.study import PanelKind
+from benchapp.models.list_entry import Resource
+from benchapp.models.study import PanelKind, StudyPanel
 
 
-class SavedView(models.Model):
+class SavedView(Resource):
     """A chart page with its controls. query: its query string. is_shared: listed for everybody who may read.
 
     removed_at: when its owner deleted it, who may restore it for a day; null while it is listed.
     """
+
+    given = ("name", "kind", "query", "is_shared")
 
     owner = models.ForeignKey(User, on_delete=models.CASCADE, related_name="saved_views", db_index=False)
     name = models.CharField(max_length=100)
@@ -32,15 +36,25 @@ class SavedView(models.Model):
             ),
         )
         indexes = (
-            # queries.personal.saved_views.list_saved_views: those of everybody; few, as most views are private.
+            # list_saved_views: those of everybody; few, as most views are private.
             models.Index(
                 fields=["name"],
                 condition=models.Q(is_shared=True, removed_at__isnull=True),
                 name="saved_view_shared",
             ),
-            # queries.personal.saved_views.list_removed_views.
+            # list_removed_views.
             models.Index(fields=["owner", "removed_at"], name="saved_view_by_owner"),
         )
 
     def __str__(self) -> str:
         return f"saved view {self.pk} ({self.kind}): {self.name}"
+
+    @property
+    def panel(self) -> StudyPanel:
+        """Return its chart page."""
+        return StudyPanel(self.kind, self.query)
+
+    @property
+    def owner_name(self) -> str:
+        """Return the name of its owner."""
+        return name_person(self.owner)

@@ -48,7 +48,6 @@ from benchapp.overview.read.page import (
     read_installation,
     read_recent_series,
 )
-from benchapp.reports.pages.panels import name_panel
 from benchapp.reports.pages.saved_views.views import list_view_lines
 from benchapp.reports.read.pinned_charts import list_pinned_charts
 from benchapp.reports.read.studies import list_studies
@@ -447,16 +446,6 @@ class OverviewSeries:
     age: str
 
 
-@dataclass(frozen=True, slots=True)
-class ShownPin:
-    """A pinned chart before it is loaded. title: "" for the automatic title; name: what it is called until then."""
-
-    id: int
-    kind: str
-    title: str
-    name: str
-
-
 @require_safe
 @may_read
 def home(request: HttpRequest) -> HttpResponse:
@@ -486,6 +475,7 @@ def home(request: HttpRequest) -> HttpResponse:
     open_count = count_tabs(asked)[Tab.OPEN] if severe.next_cursor else len(incidents)
     suffix = f"?{urlencode({'q': bar.text})}" if filter else ""
     columns, runs = make_run_lines(page.items)
+    visitor = find_visitor(request)
     context |= {
         "title": summarize_state(hosts, open_count),
         "bar": bar,
@@ -502,14 +492,14 @@ def home(request: HttpRequest) -> HttpResponse:
         "chart_query": request.GET.urlencode() if range.query else "",
         "range": make_time_range(request.GET, presets=DAY_PRESETS),
         "retained": [("q", bar.text)] if bar.text else [],
-        "pins": _list_pins(request),
+        "pins": list_pinned_charts(visitor) if visitor else (),
         "attention": _read_attention(request, incidents, hosts),
         "environment_changes": make_change_links(list_recent_changes(filter)),
         "series": [_make_row(series) for series in read_recent_series(filter)],
         "columns": columns,
         "runs": runs,
         "studies": list_studies(limit=_STUDIES).items,
-        "views": list_view_lines(find_visitor(request))[:_VIEWS],
+        "views": list_view_lines(visitor)[:_VIEWS],
     }
     return render(request, "overview/overview.html", context)
 
@@ -526,14 +516,6 @@ def _read_attention(
         paused=list_paused_subscriptions(visitor) if visitor else [],
         agent_version=read_agent_version(),
     )
-
-
-def _list_pins(request: HttpRequest) -> list[ShownPin]:
-    visitor = find_visitor(request)
-    return [
-        ShownPin(row.id, row.panel.kind, row.panel.title, name_panel(row.panel))
-        for row in (list_pinned_charts(visitor) if visitor else ())
-    ]
 
 
 def _make_row(series: SeriesLevel) -> OverviewSeries:

@@ -44,10 +44,10 @@ def add_pin(request: HttpRequest) -> HttpResponse:
 @needs_role(Role.VIEWER)
 def pinned_chart(request: HttpRequest, pin_id: int) -> HttpResponse:
     """Show one pinned chart with current data."""
-    row = read_pinned_chart(read_person(request), pin_id)
-    if row is None:
+    pin = read_pinned_chart(read_person(request), pin_id)
+    if pin is None:
         raise Http404(f"Pinned chart {pin_id} not found: it may have been removed, or is another user's.")
-    panel = make_panel(request, row.panel, row.id, has_links=True)
+    panel = make_panel(request, pin.panel, pin.pk, has_links=True)
     return render(request, "overview/pinned_chart.html", {"panel": panel, "kinds": list_kinds([panel])})
 
 

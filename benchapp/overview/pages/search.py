@@ -180,9 +180,9 @@ def _find_destinations(text: str, destinations: Iterable[SitePage]) -> ResultGro
 
 def _find_saved_views(text: str, visitor: User | None) -> ResultGroup:
     ranked = [
-        (rank, SearchResult(line.row.name, line.url, line.kind))
-        for line in list_view_lines(visitor)
-        if line.url and (rank := rank_match(text, line.row.name)) is not None
+        (rank, SearchResult(view.name, url, view.get_kind_display()))
+        for view, url in list_view_lines(visitor)
+        if url and (rank := rank_match(text, view.name)) is not None
     ]
     ranked.sort(key=lambda pair: pair[0])
     return ResultGroup("Saved views", [result for _, result in ranked[:RESULTS_MAXIMUM]], _find_best(ranked))

@@ -2,16 +2,14 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from django.db import connection, transaction
-from django.db.models import QuerySet
 from django.http import QueryDict
 
 from benchapp.catalog.grammar import BadFilter, Filter, parse_filter
 from benchapp.charts.read.history import choose_series
-from benchapp.models import PanelKind, PinnedChart, StudyPanel, User
+from benchapp.models import PanelKind, PinnedChart, User
 from benchapp.series.read.series import SeriesRow
 
 # Each is a label set of the metrics: a monitoring system keeps one time series for each.
@@ -21,22 +19,14 @@ _CHARTS_MAXIMUM: Final = 50
 SERIES_TIMEOUT_S: Final = 3.0
 
 
-@dataclass(frozen=True, slots=True)
-class PinnedChartRow:
-    """One pinned chart."""
-
-    id: int
-    panel: StudyPanel
-
-
-def list_pinned_charts(owner: User) -> list[PinnedChartRow]:
+def list_pinned_charts(owner: User) -> list[PinnedChart]:
     """Return the pinned charts of a user in their order; one query."""
-    return _make_rows(PinnedChart.objects.filter(owner=owner))
+    return list(PinnedChart.objects.filter(owner=owner).order_by("position", "id"))
 
 
-def read_pinned_chart(owner: User, pin_id: int) -> PinnedChartRow | None:
+def read_pinned_chart(owner: User, pin_id: int) -> PinnedChart | None:
     """Return one pinned chart of a user; None if there is none with this id."""
-    return next(iter(_make_rows(PinnedChart.objects.filter(owner=owner, pk=pin_id))), None)
+    return PinnedChart.objects.filter(owner=owner, pk=pin_id).first()
 
 
 def list_pinned_series() -> list[SeriesRow]:
@@ -67,10 +57,3 @@ def _choose_series(query: QueryDict) -> Sequence[SeriesRow]:
     except BadFilter:
         # The chart itself reports it.
         return ()
-
-
-def _make_rows(pins: QuerySet[PinnedChart]) -> list[PinnedChartRow]:
-    return [
-        PinnedChartRow(pin.pk, StudyPanel(kind=pin.kind, query=pin.query, title=pin.title))
-        for pin in pins.order_by("position", "id")
-    ]

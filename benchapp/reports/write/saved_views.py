@@ -9,7 +9,8 @@ from django.db import transaction
 from django.utils import timezone
 
 from benchapp.framework.write.audit import record_write, snapshot
-from benchapp.models import AuditKind, Role, SavedView, StudyPanel, User
+from benchapp.framework.write.conflicts import BadValue
+from benchapp.models import AuditKind, Role, SavedView, User
 
 VIEWS_MAXIMUM: Final = 100
 NAME_MAXIMUM: Final = 100
@@ -17,52 +18,36 @@ NAME_MAXIMUM: Final = 100
 RESTORABLE: Final = timedelta(days=1)
 
 
-class BadView(Exception):
-    """A view that cannot be saved or changed, with the reason."""
-
-
 class UnknownView(Exception):
     """The user has no saved view with this id."""
 
 
-def save_view(owner: User, name: str, panel: StudyPanel, *, is_shared: bool = False) -> SavedView:
-    """Save a chart page. Raises BadView: the name is taken or not valid, or there are VIEWS_MAXIMUM views."""
-    name = read_view_name(name)
+def save_view(view: SavedView, *, owner: User) -> None:
+    """Save a new view. Raises BadValue: the name is taken or not valid, or there are VIEWS_MAXIMUM views."""
+    view.owner, view.name = owner, read_view_name(view.name)
     with _lock_views(owner) as views:
-        _check_free(views, name)
+        _check_free(views, view.name)
         _check_count(views)
-        _check_sharing(owner, is_shared=is_shared)
-        view = SavedView.objects.create(
-            owner=owner, name=name, kind=panel.kind, query=panel.query, is_shared=is_shared
-        )
-        _record(view, "created", after=snapshot(view, "name", "kind", "query", "is_shared"))
-        return view
+        _check_sharing(owner, is_shared=view.is_shared)
+        view.save(force_insert=True)
+        _record(view, "created", after=snapshot(view, *SavedView.given))
 
 
-def rename_view(owner: User, view_id: int, name: str) -> None:
-    """Rename a view. Raises BadView and UnknownView."""
-    name = read_view_name(name)
+def change_view(owner: User, view_id: int, action: str, **changes: Any) -> None:
+    """Rename a view, or list it for everybody who may read. Raises BadValue and UnknownView.
+
+    action: in the audit record.
+    """
+    if "name" in changes:
+        changes["name"] = read_view_name(changes["name"])
+    _check_sharing(owner, is_shared=changes.get("is_shared", False))
     with _lock_views(owner) as views:
         view = _find(views, view_id)
-        _check_free([each for each in views if each.pk != view_id], name)
-        _record(view, "renamed", before={"name": view.name}, after={"name": name})
-        view.name = name
-        view.save(update_fields=["name"])
-
-
-def share_view(owner: User, view_id: int, *, is_shared: bool) -> None:
-    """List a view for everybody who may read, or for its owner only. Raises BadView and UnknownView."""
-    _check_sharing(owner, is_shared=is_shared)
-    with _lock_views(owner) as views:
-        view = _find(views, view_id)
-        _record(
-            view,
-            "shared" if is_shared else "made private",
-            before={"is_shared": view.is_shared},
-            after={"is_shared": is_shared},
-        )
-        view.is_shared = is_shared
-        view.save(update_fields=["is_shared"])
+        _check_free([each for each in views if each.pk != view_id], changes.get("name", ""))
+        _record(view, action, before=snapshot(view, *changes), after=changes)
+        for name, value in changes.items():
+            setattr(view, name, value)
+        view.save(update_fields=list(changes))
 
 
 def remove_view(owner: User, view_id: int) -> None:
@@ -70,7 +55,7 @@ def remove_view(owner: User, view_id: int) -> None:
     now = timezone.now()
     with _lock_views(owner) as views:
         view = _find(views, view_id)
-        _record(view, "removed", before=snapshot(view, "name", "kind", "query", "is_shared"))
+        _record(view, "removed", before=snapshot(view, *SavedView.given))
         view.removed_at = now
         view.save(update_fields=["removed_at"])
         SavedView.objects.filter(owner=owner, removed_at__lt=now - RESTORABLE).delete()
@@ -79,7 +64,7 @@ def remove_view(owner: User, view_id: int) -> None:
 def restore_view(owner: User, view_id: int) -> SavedView:
     """Restore a view that was deleted within RESTORABLE; as private if its owner may no longer share.
 
-    Raises BadView: the name is taken, or there are VIEWS_MAXIMUM views. Raises UnknownView.
+    Raises BadValue: the name is taken, or there are VIEWS_MAXIMUM views. Raises UnknownView.
     """
     with _lock_views(owner) as views:
         removed = SavedView.objects.filter(
@@ -90,25 +75,25 @@ def restore_view(owner: User, view_id: int) -> SavedView:
         _check_free(views, removed.name)
         _check_count(views)
         removed.is_shared = removed.is_shared and _may_share(owner)
-        _record(removed, "restored", after=snapshot(removed, "name", "kind", "query", "is_shared"))
+        _record(removed, "restored", after=snapshot(removed, *SavedView.given))
         removed.removed_at = None
         removed.save(update_fields=["is_shared", "removed_at"])
         return removed
 
 
 def read_view_name(text: str) -> str:
-    """Return a name in one line. Raises BadView."""
+    """Return a name in one line. Raises BadValue."""
     name = " ".join(text.replace("\x00", "").split())
     if not name:
-        raise BadView("a name is required")
+        raise BadValue("name", "a name is required")
     if len(name) > NAME_MAXIMUM:
-        raise BadView(f"the name has {len(name)} characters; at most {NAME_MAXIMUM} are allowed")
+        raise BadValue("name", f"the name has {len(name)} characters; at most {NAME_MAXIMUM} are allowed")
     return name
 
 
 def _check_sharing(owner: User, *, is_shared: bool) -> None:
     if is_shared and not _may_share(owner):
-        raise BadView("sharing a view requires the role editor")
+        raise BadValue("is_shared", "sharing a view requires the role editor")
 
 
 def _may_share(owner: User) -> bool:
@@ -117,12 +102,12 @@ def _may_share(owner: User) -> bool:
 
 def _check_count(views: list[SavedView]) -> None:
     if len(views) >= VIEWS_MAXIMUM:
-        raise BadView(f"{VIEWS_MAXIMUM} views are saved, the maximum; delete one")
+        raise BadValue("", f"{VIEWS_MAXIMUM} views are saved, the maximum; delete one")
 
 
 def _check_free(views: list[SavedView], name: str) -> None:
     if any(view.name == name for view in views):
-        raise BadView(f"you have a view named “{name}”; choose another name")
+        raise BadValue("name", f"you have a view named “{name}”; choose another name")
 
 
 def _record(

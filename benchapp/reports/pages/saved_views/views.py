@@ -1,7 +1,5 @@
 """Saved views: the list, save, rename, share, delete, restore."""
 
-from dataclasses import dataclass
-
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import redirect, render
@@ -12,30 +10,19 @@ from django.views.decorators.http import require_POST, require_safe
 from benchapp.framework.pages.access import choose_next, may_read, needs_role, read_person
 from benchapp.framework.pages.page_context import find_visitor
 from benchapp.framework.write.conflicts import BadValue
-from benchapp.models import PanelKind, Role, User
+from benchapp.models import Role, SavedView, User
 from benchapp.reports.pages.panels import find_page, read_panel_query
-from benchapp.reports.read.saved_views import SavedViewRow, list_removed_views, list_saved_views
+from benchapp.reports.read.saved_views import list_removed_views, list_saved_views
 from benchapp.reports.write.saved_views import (
     NAME_MAXIMUM,
     RESTORABLE,
-    BadView,
     UnknownView,
+    change_view,
     remove_view,
-    rename_view,
     restore_view,
     save_view,
-    share_view,
 )
 from benchapp.reports.write.studies import read_panel
-
-
-@dataclass(frozen=True, slots=True)
-class SavedViewLine:
-    """One view in the list. kind: the label of its page; url: "" if this server does not have that page."""
-
-    row: SavedViewRow
-    kind: str
-    url: str
 
 
 @never_cache
@@ -45,9 +32,10 @@ def saved_views(request: HttpRequest) -> HttpResponse:
     """List the visitor's views and the shared ones, and the deleted ones that can be restored."""
     visitor = find_visitor(request)
     removed = list_removed_views(visitor, since=timezone.now() - RESTORABLE) if visitor else []
-    views = list_saved_views(visitor)
+    views = list_saved_views(visitor, has_people=True)
     context = {
-        "lines": [_make_line(row) for row in views.rows],
+        "lines": [(view, find_page(view.panel)) for view in views.rows],
+        "visitor_id": visitor.pk if visitor else None,
         "is_cut": views.is_cut,
         "removed": removed,
         "name_maximum": NAME_MAXIMUM,
@@ -55,14 +43,9 @@ def saved_views(request: HttpRequest) -> HttpResponse:
     return render(request, "reports/saved_views/saved_views.html", context)
 
 
-def list_view_lines(visitor: User | None) -> list[SavedViewLine]:
+def list_view_lines(visitor: User | None) -> list[tuple[SavedView, str]]:
     """Return the views that a visitor may open, own ones first, with their addresses."""
-    return [_make_line(row) for row in list_saved_views(visitor).rows]
-
-
-def _make_line(row: SavedViewRow) -> SavedViewLine:
-    kind = str(PanelKind(row.panel.kind).label) if row.panel.kind in PanelKind.values else row.panel.kind
-    return SavedViewLine(row, kind, find_page(row.panel))
+    return [(view, find_page(view.panel)) for view in list_saved_views(visitor).rows]
 
 
 @require_POST
@@ -72,13 +55,10 @@ def add_saved_view(request: HttpRequest) -> HttpResponse:
     try:
         query = read_panel_query(request.POST.get("query", ""))
         panel = read_panel({"kind": request.POST.get("kind"), "query": query})
-        save_view(
-            read_person(request),
-            request.POST.get("name", ""),
-            panel,
-            is_shared=request.POST.get("shared") == "1",
-        )
-    except (BadValue, BadView) as problem:
+        name, is_shared = request.POST.get("name", ""), request.POST.get("shared") == "1"
+        view = SavedView(name=name, kind=panel.kind, query=panel.query, is_shared=is_shared)
+        save_view(view, owner=read_person(request))
+    except BadValue as problem:
         messages.error(request, f"View not saved: {problem}.", extra_tags="bad")
     else:
         messages.success(request, "View saved. Search and the overview list it.", extra_tags="good")
@@ -91,7 +71,7 @@ def change_saved_view(request: HttpRequest, view_id: int) -> HttpResponse:
     """Change a view: `do` is rename (with `name`), share, unshare, remove or restore."""
     try:
         done = _change(read_person(request), view_id, request)
-    except (BadView, UnknownView) as problem:
+    except (BadValue, UnknownView) as problem:
         text = str(problem)
         messages.error(request, f"{text[0].upper()}{text[1:]}.", extra_tags="bad")
     else:
@@ -100,18 +80,21 @@ def change_saved_view(request: HttpRequest, view_id: int) -> HttpResponse:
 
 
 def _change(person: User, view_id: int, request: HttpRequest) -> str:
-    """Carry out the change and return what was done. Raises BadView and UnknownView."""
+    """Carry out the change and return what was done. Raises BadValue and UnknownView."""
     action = request.POST.get("do", "")
     if action == "rename":
-        rename_view(person, view_id, request.POST.get("name", ""))
+        change_view(person, view_id, "renamed", name=request.POST.get("name", ""))
         return "View renamed."
     if action in ("share", "unshare"):
-        share_view(person, view_id, is_shared=action == "share")
-        return "View shared." if action == "share" else "View is private."
+        is_shared = action == "share"
+        change_view(person, view_id, "shared" if is_shared else "made private", is_shared=is_shared)
+        return "View shared." if is_shared else "View is private."
     if action == "remove":
         remove_view(person, view_id)
         return "View deleted. It can be restored for a day."
     if action == "restore":
         view = restore_view(person, view_id)
         return "View restored." if view.is_shared else "View restored. It is private."
-    raise BadView(f"{action[:40]!r} is not a valid change. Valid: rename, share, unshare, remove, restore")
+    raise BadValue(
+        "do", f"{action[:40]!r} is not a valid change. Valid: rename, share, unshare, remove, restore"
+    )

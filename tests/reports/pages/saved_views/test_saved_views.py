@@ -8,10 +8,10 @@ from django.test import Client, override_settings
 from django.urls import reverse
 from django.utils import timezone
 
+from benchapp.framework.write.conflicts import BadValue
 from benchapp.models import AuditRecord, Role, SavedView, User
 from benchapp.reports.read import saved_views as queries
-from benchapp.reports.write.saved_views import RESTORABLE, VIEWS_MAXIMUM, BadView, restore_view, save_view
-from benchapp.reports.write.studies import read_panel
+from benchapp.reports.write.saved_views import RESTORABLE, VIEWS_MAXIMUM, restore_view, save_view
 from tests.factories import make_measured_volumes, make_user
 from tests.pages import Page
 from tests.shared_rows import shared_rows
@@ -145,13 +145,12 @@ def test_bad_view_is_refused_with_the_reason(fields: dict[str, str], words: str,
 
 def test_number_of_views_is_limited(db: None) -> None:
     owner = make_user(Role.VIEWER)
-    panel = read_panel({"kind": "scaling", "query": ""})
     SavedView.objects.bulk_create(
         SavedView(owner=owner, name=str(place), kind="scaling") for place in range(VIEWS_MAXIMUM)
     )
 
-    with pytest.raises(BadView, match="100 views are saved, the maximum"):
-        save_view(owner, "one more", panel)
+    with pytest.raises(BadValue, match="100 views are saved, the maximum"):
+        save_view(SavedView(name="one more", kind="scaling"), owner=owner)
 
 
 def test_restored_view_counts_toward_the_maximum(db: None) -> None:
@@ -161,7 +160,7 @@ def test_restored_view_counts_toward_the_maximum(db: None) -> None:
         SavedView(owner=owner, name=str(place), kind="scaling") for place in range(VIEWS_MAXIMUM)
     )
 
-    with pytest.raises(BadView, match="100 views are saved, the maximum"):
+    with pytest.raises(BadValue, match="100 views are saved, the maximum"):
         restore_view(owner, removed.pk)
 
     removed.refresh_from_db()
