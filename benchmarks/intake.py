@@ -6,6 +6,7 @@ A result is one envelope around a real fio document of about 20 KB. Client, web 
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -122,7 +123,9 @@ def _measure_normalize(servers: Servers, token: str) -> None:
 
 
 def _body() -> bytes:
-    return json.dumps(make_envelope(fio_output=read_fio(DOCUMENT), id=str(uuid4()))).encode()
+    # Copies of a run are excluded: each body has its own time.
+    output = re.sub(r'("timestamp_ms" : )\d+', rf"\g<1>{time.time_ns() // 10**6}", read_fio(DOCUMENT))
+    return json.dumps(make_envelope(fio_output=output, id=str(uuid4()))).encode()
 
 
 def _post(token: str, *, is_packed: bool) -> bytes:

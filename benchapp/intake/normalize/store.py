@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import orjson
 from django.db import connection
 from django.db.backends.utils import CursorWrapper
+from django.utils import timezone
 
 from benchapp.intake.normalize.plan import Plan, PlannedMeasurement, PlannedRun, PlannedTarget
 from benchapp.intake.normalize.series_environments import extend_environments, recalculate_environments
@@ -83,6 +84,28 @@ _NOTE_HOSTS = (
 )
 
 
+# Excludes copies: runs with the host, start, jobs and totals of an earlier one, which the index measurement_by_series
+# finds at once, however many copies there are. Without bytes, as published, nothing is compared.
+_EXCLUDE_COPIES = (
+    "WITH copies AS ("
+    " SELECT copy.run_id, first.run_id AS first_id FROM benchapp_measurement copy"
+    " JOIN benchapp_run run ON run.id = copy.run_id AND run.started_at_is_known"
+    " JOIN LATERAL (SELECT earlier.run_id FROM benchapp_measurement earlier"
+    "  JOIN benchapp_run other ON other.id = earlier.run_id AND other.host_id = run.host_id"
+    "  WHERE earlier.series_id = copy.series_id AND earlier.started_at = copy.started_at"
+    "  AND earlier.run_id < copy.run_id AND earlier.ordinal = copy.ordinal AND earlier.job_name = copy.job_name"
+    "  AND earlier.io_bytes = copy.io_bytes AND earlier.total_ios IS NOT DISTINCT FROM copy.total_ios"
+    "  AND earlier.iops IS NOT DISTINCT FROM copy.iops ORDER BY earlier.id LIMIT 1) first ON TRUE"
+    " WHERE copy.run_id = ANY(%(ids)s) GROUP BY copy.run_id, first.run_id"
+    " HAVING count(*) = (SELECT count(*) FROM benchapp_measurement own WHERE own.run_id = copy.run_id)),"
+    " excluded AS (UPDATE benchapp_run run SET excluded_at = %(now)s,"
+    "  excluded_reason = 'copy of run ' || first_id || ': same host, start, jobs and totals'"
+    "  FROM copies WHERE run.id = copies.run_id)"
+    " UPDATE benchapp_measurement SET is_excluded = TRUE FROM copies"
+    " WHERE benchapp_measurement.run_id = copies.run_id"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Stored:
     """What was written: run ids in the order of the plans, and series with new points."""
@@ -112,6 +135,8 @@ def store_plans(plans: Sequence[Plan], *, is_reread: bool = False) -> Stored:
     _store_traces(runs, run_ids)
     _refresh_series(runs, series, replaced, is_reread=is_reread)
     _refresh_environments(runs, series, environments, replaced=replaced)
+    if not is_reread:
+        _exclude_copies(run_ids)
     _note_hosts(plans, earlier)
     return Stored(tuple(run_ids), tuple(sorted(set(series.values()))))
 
@@ -348,6 +373,12 @@ def _refresh_series(
             cursor.execute(_RECOUNT, [is_reread, sorted(replaced)])
         if other_badges:
             _refresh_badges(cursor, other_badges)
+
+
+def _exclude_copies(run_ids: Sequence[int]) -> None:
+    """Exclude runs that are copies of earlier ones; their series are locked, so that two copies see each other."""
+    with connection.cursor() as cursor:
+        cursor.execute(_EXCLUDE_COPIES, {"ids": list(run_ids), "now": timezone.now()})
 
 
 def _list_codes(measurement: PlannedMeasurement) -> set[str]:
