@@ -42,6 +42,7 @@ from benchapp.models import (
     Measurement,
     Run,
 )
+from benchapp.series.read.disk_facts import identify_disks, join_disk_changes
 
 _TEXT_MAXIMUM: Final = 80
 _DEPTH_MAXIMUM: Final = 4
@@ -86,12 +87,15 @@ def read_facts_of(run: Run) -> RunFacts:
 
 def compare_facts(before: RunFacts, after: RunFacts) -> tuple[FactDifference, ...]:
     """Return the differences by name. A condition of only one of the runs is not a difference."""
-    names = sorted(before.lasting.keys() | after.lasting.keys())
+    lasting_before, lasting_after = join_disk_changes(before.lasting, after.lasting)
+    pairs = {
+        name: (lasting_before.get(name), lasting_after.get(name))
+        for name in sorted(lasting_before.keys() | lasting_after.keys())
+    }
     found = [
-        FactDifference(name, before.lasting.get(name), after.lasting.get(name))
-        for name in names
-        if before.lasting.get(name) != after.lasting.get(name)
-        and not (name in RECENTLY_REPORTED and None in (before.lasting.get(name), after.lasting.get(name)))
+        FactDifference(name, was, now)
+        for name, (was, now) in pairs.items()
+        if was != now and not (name in RECENTLY_REPORTED and None in (was, now))
     ]
     for name in sorted(before.conditions.keys() & after.conditions.keys()):
         old, new = before.conditions[name], after.conditions[name]
@@ -111,7 +115,9 @@ def flatten_environment(environment: Environment) -> Mapping[str, str]:
             for name in ENVIRONMENT_FIELDS
             if name != "facts" and (value := getattr(environment, name)) not in (None, "")
         }
-        facts = {name: value for name, value in (environment.facts or {}).items() if name not in _IRRELEVANT}
+        facts = identify_disks(environment.facts or {})
+        for name in _IRRELEVANT:
+            facts.pop(name, None)
         _flat[key] = {**dict(_flatten(facts, "")), **plain}
     return _flat[key]
 

@@ -17,6 +17,7 @@ from benchapp.catalog.grammar import Filter, write_filter
 from benchapp.catalog.metrics import cut_text
 from benchapp.framework.read.result_cache import read_versioned
 from benchapp.models import RECENTLY_REPORTED, Environment
+from benchapp.series.read.disk_facts import identify_disks, join_disk_changes
 from benchapp.series.read.shapes import EnvironmentRow, names_of
 
 # More marks would cover the axis; the newest are shown.
@@ -93,13 +94,20 @@ def read_time_zone(run_id: int) -> str:
 def compare_environments(
     before: Mapping[str, Any] | None, after: Mapping[str, Any]
 ) -> tuple[FieldChange, ...]:
-    """Return what differs between two environments, the fields first, then their facts one level deep."""
+    """Return what differs between two environments, the fields first, then their facts one level deep.
+
+    Disks are compared by wwn or serial number; a replaced one is one difference.
+    """
     if before is None:
         return ()
-    found = list(_compare(before, after, [name for name in LABELS if name != "host"]))
-    facts_before, facts_after = before.get("facts") or {}, after.get("facts") or {}
-    names = sorted(set(facts_before) | set(facts_after))
-    return tuple([*found, *_compare(facts_before, facts_after, names)][:_FIELDS_MAXIMUM])
+    old, new = join_disk_changes(
+        *(
+            {**identify_disks(side.get("facts") or {}), **{name: side.get(name) for name in LABELS}}
+            for side in (before, after)
+        )
+    )
+    facts = sorted((old.keys() | new.keys()) - LABELS.keys())
+    return tuple(_compare(old, new, [*(name for name in LABELS if name != "host"), *facts]))[:_FIELDS_MAXIMUM]
 
 
 def _compare(

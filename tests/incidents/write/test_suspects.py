@@ -9,6 +9,8 @@ from django.test.utils import CaptureQueriesContext
 
 from benchapp.incidents.write.suspects import find_suspects
 from benchapp.models import Change, Incident, Run
+from benchapp.series.read.environment_changes import read_environment_changes
+from benchapp.series.read.series import read_series_versions
 from tests.detection.write.judging import get_incident, judge_all, make_cells, make_level
 from tests.factories import NOON, make_environment, make_host, make_runs
 
@@ -35,6 +37,28 @@ def test_nested_fact_is_named_by_its_path() -> None:
         ("md.degraded", None, "1"),
     ]
     assert suspects[1]["text"] == "the array's missing members: unknown → 1, coincides with all changes"
+
+
+def test_replaced_disk_is_one_suspect_and_names_that_swap_are_none() -> None:
+    cells = make_cells(make_host(), [make_level(1000.0, 24) + make_level(800.0, 8)])
+    for number, run in enumerate(Run.objects.order_by("started_at")):
+        serial, name = "99b1" if number >= 24 else "77a3", f"nvme{number // 3 % 2}n1"
+        facts = {
+            "mount_source": f"/dev/{name}",
+            "devices": [name],
+            "disks": [name],
+            "disk": {name: {"serial": serial, "model": "X"}},
+        }
+        environment = make_environment(facts=facts, device_firmware=serial)
+        Run.objects.filter(pk=run.pk).update(environment=environment)
+
+    judge_all()
+
+    assert [one["text"] for one in get_incident().suspects] == [
+        "disk replaced: X 77a3 → X 99b1, coincides with all changes"
+    ]
+    changes = read_environment_changes(read_series_versions([cells[0].pk]))[cells[0].pk].changes
+    assert [[field.label for field in change.fields] for change in changes] == [["disk replaced"]]
 
 
 def test_label_is_a_suspect() -> None:
