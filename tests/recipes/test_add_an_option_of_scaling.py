@@ -17,15 +17,15 @@ from django.http import QueryDict
 from django.template.loader import render_to_string
 from benchapp.charts.api.scaling import ScalingParameters
 from benchapp.charts.images.frame import ImageOptions
-from benchapp.charts.images.scaling import draw_scaling
+from benchapp.charts.images.chart import draw_chart
 from benchapp.charts.read.axes import make_axis
 from benchapp.charts.read.chart import ChartCell, ChartLine
 from benchapp.charts.read.scaling_shapes import (
     OPTIONS, SCALING_METRICS, Counts, ScalingChart, ScalingFacet,
 )
-from benchapp.charts.pages.scaling.figure import make_scaling_figure
-from benchapp.charts.pages.scaling.request import read_request
-from benchapp.charts.pages.scaling.views import make_option_field
+from benchapp.charts.pages.scaling_figure import make_scaling_figure
+from benchapp.charts.pages.scaling_figure import read_request
+from benchapp.charts.pages.scaling import make_option_field
 
 def draw(query):
     request, errors = read_request(QueryDict(query))
@@ -44,7 +44,7 @@ def draw(query):
     return {
         "links": [figure.url, figure.image_url, figure.csv_url],
         "form": render_to_string("charts/scaling/_scaling_fields.html", {"options": fields, "asked": request}),
-        "image": draw_scaling(chart, ImageOptions()).decode(),
+        "image": draw_chart(chart, ImageOptions()).decode(),
         "document": figure.document,
     }
 
@@ -69,7 +69,7 @@ def test_option_is_declared_once_and_drawn_in_page_and_image(tmp_path: Path) -> 
         before='data.draw === "bars" && data.over === null }),',
     )
     tree.insert(
-        "benchapp/charts/images/scaling.py", "chart.request.has_zero or ", before="is_bars and not is_log"
+        "benchapp/charts/images/chart.py", "chart.request.has_zero or ", before="is_bars and not is_log"
     )
 
     without, chosen = json.loads(tree.run_script(SCRIPT))

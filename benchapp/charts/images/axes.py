@@ -248,17 +248,15 @@ def _round_step(step: float) -> float:
 
 _SAMPLE_PX: Final = 24
 _GAP: Final = 18
-# Of bars, by place of the style: a second cue beside the color.
-HATCHES: Final = ("", "///", "...", "xxx", "\\\\\\", "---", "|||", "+++")
 
 
 @dataclass(frozen=True, slots=True)
 class LegendEntry:
-    """One entry. hatch: of bars, None for a line with its marks; has_line: False for marks alone."""
+    """One entry: a line with its marks, a bar, or marks alone."""
 
     text: str
     style: LineStyle
-    hatch: str | None = None
+    is_bar: bool = False
     has_line: bool = True
 
 
@@ -294,13 +292,13 @@ def draw_sample(canvas: Canvas, entry: LegendEntry, left: float, middle: float) 
     axes.set_xlim(0, _SAMPLE_PX)
     axes.set_ylim(0, 10)
     style = entry.style
-    if entry.hatch is not None:
+    if entry.is_bar:
         axes.bar(
             [12],
             [10],
             width=18,
             color=style.color,
-            hatch=entry.hatch,
+            hatch=style.hatch,
             edgecolor=canvas.colors.paper,
             linewidth=0,
         )

@@ -12,7 +12,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -119,22 +119,26 @@ SERIES_COLORS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class LineStyle:
-    """How a line and its marks are drawn. marker: of matplotlib; dash: lengths in px, () for a solid line."""
+    """How a line and its marks are drawn.
+
+    marker, hatch: of matplotlib; hatch: of bars, a second cue beside the color; dash: lengths in px, () for a line.
+    """
 
     color: str
     marker: str
     dash: tuple[int, ...] = ()
+    hatch: str = ""
 
 
 STYLES: Final = (
     LineStyle(SERIES_COLORS["blue"], "o"),
-    LineStyle(SERIES_COLORS["orange"], "^", (6, 3)),
-    LineStyle(SERIES_COLORS["green"], "s", (2, 2)),
-    LineStyle(SERIES_COLORS["purple"], "D", (8, 3, 2, 3)),
-    LineStyle(SERIES_COLORS["sky"], "o", (4, 2)),
-    LineStyle(SERIES_COLORS["brown"], "^"),
-    LineStyle(SERIES_COLORS["gray"], "s", (10, 4)),
-    LineStyle(SERIES_COLORS["pink"], "D", (3, 5)),
+    LineStyle(SERIES_COLORS["orange"], "^", (6, 3), "///"),
+    LineStyle(SERIES_COLORS["green"], "s", (2, 2), "..."),
+    LineStyle(SERIES_COLORS["purple"], "D", (8, 3, 2, 3), "xxx"),
+    LineStyle(SERIES_COLORS["sky"], "o", (4, 2), "\\\\\\"),
+    LineStyle(SERIES_COLORS["brown"], "^", (), "---"),
+    LineStyle(SERIES_COLORS["gray"], "s", (10, 4), "|||"),
+    LineStyle(SERIES_COLORS["pink"], "D", (3, 5), "+++"),
 )
 # Of lines after the eighth, whose colors repeat.
 _LATE_MARKERS: Final = ("*", "X", "P", "p")
@@ -170,7 +174,7 @@ def assign_styles(lines: Sequence[tuple[str, str]]) -> list[LineStyle]:
         style = STYLES[_take_next(taken, place) if index is None else index]
         if place >= len(STYLES):
             marker = _LATE_MARKERS[(place - len(STYLES)) % len(_LATE_MARKERS)]
-            style = LineStyle(style.color, marker, style.dash)
+            style = replace(style, marker=marker)
         styles.append(style)
     return styles
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from typing import Final
+from typing import Any, Final
 
 from benchapp.catalog.dimensions import DIMENSIONS
 from benchapp.catalog.grammar import write_filter
@@ -15,12 +15,14 @@ from benchapp.catalog.metrics import (
     lower_label,
 )
 from benchapp.charts.read.chart import ChartLine
+from benchapp.charts.read.scaling_findings import find_bends
 from benchapp.charts.read.scaling_shapes import KNOWN_LIMITS, ScalingChart, ScalingFacet, ScalingLimit
 from benchapp.charts.read.series_columns import SERIES_MAXIMUM
 from benchapp.charts.texts.fixed import describe_unknown
 from benchapp.charts.texts.levels import describe_level_range, describe_mixed_kinds, describe_past_limit
 from benchapp.charts.texts.scaling import SentenceWriter
 from benchapp.framework.times import format_moment
+from benchapp.series.read.titles import describe_value
 
 
 def describe_marks(chart: ScalingChart) -> str:
@@ -168,6 +170,28 @@ def _describe_missing(chart: ScalingChart) -> str:
 
 
 _LINES_MAXIMUM: Final = 4
+
+
+def list_facts(chart: ScalingChart) -> Iterator[tuple[str, str]]:
+    """Yield the values common to all series, without those in the title or among the fixed dimensions."""
+    shown = {"rw", "direction", *(fixed.dimension for fixed in chart.fixed)}
+    for name, value in chart.common:
+        if name not in shown:
+            yield DIMENSIONS[name].label, describe_value(name, value)
+
+
+def list_knees(chart: ScalingChart, facet: int) -> list[dict[str, Any]]:
+    """Return the knees of a panel as they are drawn: place of the line and on x, and the label."""
+    return [
+        {"line": bend.line, "place": bend.place, "label": f"knee: {chart.x.labels[bend.place]}"}
+        for bend in find_bends(chart)
+        if bend.place is not None and bend.facet == facet
+    ]
+
+
+def label_limit(facet: ScalingFacet, limit: ScalingLimit) -> str:
+    """Return the label of the line of a limit or target."""
+    return f"{'target: ' if limit.target else ''}{name_limit(facet, limit)}"
 
 
 def name_limit(facet: ScalingFacet, limit: ScalingLimit) -> str:

@@ -19,6 +19,7 @@ from benchapp.charts.api.history import HistoryParameters, make_history_etag, re
 from benchapp.charts.api.matrix import MatrixParameters, read_asked_matrix
 from benchapp.charts.api.scaling import ScalingParameters, make_request, read_chart
 from benchapp.charts.images.change import draw_change
+from benchapp.charts.images.chart import draw_chart
 from benchapp.charts.images.comparison import draw_comparison
 from benchapp.charts.images.frame import (
     CONTENT_TYPES,
@@ -38,9 +39,7 @@ from benchapp.charts.images.frame import (
 )
 from benchapp.charts.images.history import PANELS_MAXIMUM, draw_history
 from benchapp.charts.images.host import draw_host
-from benchapp.charts.images.matrix import draw_matrix
 from benchapp.charts.images.percentiles import draw_percentiles
-from benchapp.charts.images.scaling import draw_scaling
 from benchapp.charts.read.history import choose_series, read_history
 from benchapp.charts.read.latency import COLUMNS_DEFAULT, read_fan
 from benchapp.charts.texts.comparison import describe_side
@@ -322,7 +321,7 @@ class ScalingImage(ChartImage):
         """Draw metrics by one dimension: median and spread of each combination."""
         asked = self.read(request, image_format)
         chart = read_chart(make_request(asked.wanted))
-        return self.answer(request, asked, lambda options: draw_scaling(chart, options))
+        return self.answer(request, asked, lambda options: draw_chart(chart, options))
 
 
 class MatrixImage(ChartImage):
@@ -335,7 +334,7 @@ class MatrixImage(ChartImage):
         """Draw the current level of each combination of a filter."""
         asked = self.read(request, image_format)
         matrix = read_asked_matrix(asked.wanted)
-        return self.answer(request, asked, lambda options: draw_matrix(matrix, options))
+        return self.answer(request, asked, lambda options: draw_chart(matrix, options))
 
 
 class ComparisonImage(ChartImage):

@@ -6,15 +6,14 @@ from typing import Final
 from django.http import QueryDict
 
 from benchapp.catalog.grammar import BadFilter, parse_filter, write_filter
+from benchapp.charts.images.chart import draw_chart
 from benchapp.charts.images.comparison import draw_comparison
 from benchapp.charts.images.frame import ImageOptions, draw_image
 from benchapp.charts.images.history import PANELS_MAXIMUM, draw_history
-from benchapp.charts.images.matrix import draw_matrix
-from benchapp.charts.images.scaling import draw_scaling
 from benchapp.charts.pages.comparison.figure import BadComparison, show_comparison
 from benchapp.charts.pages.history import read_asked_history
 from benchapp.charts.pages.matrix import read_asked_matrix
-from benchapp.charts.pages.scaling.request import read_request
+from benchapp.charts.pages.scaling_figure import read_request
 from benchapp.charts.read.chart import BadChart
 from benchapp.charts.read.scaling import read_scaling
 from benchapp.framework.pages.access import BadParameters, require_valid
@@ -54,11 +53,11 @@ def _draw_history(query: QueryDict, options: ImageOptions) -> bytes:
 def _draw_scaling(query: QueryDict, options: ImageOptions) -> bytes:
     request, errors = read_request(query)
     require_valid(errors)
-    return draw_scaling(read_scaling(request), options)
+    return draw_chart(read_scaling(request), options)
 
 
 def _draw_matrix(query: QueryDict, options: ImageOptions) -> bytes:
-    return draw_matrix(read_asked_matrix(query)[0], options)
+    return draw_chart(read_asked_matrix(query)[0], options)
 
 
 def _draw_layouts(query: QueryDict, options: ImageOptions) -> bytes:

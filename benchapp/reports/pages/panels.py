@@ -13,7 +13,7 @@ from benchapp.catalog.grammar import BadFilter
 from benchapp.charts.pages.comparison.figure import BadComparison, ComparisonFigure, show_comparison
 from benchapp.charts.pages.history import HistoryFigure, show_history
 from benchapp.charts.pages.matrix import MatrixFigure, show_matrix
-from benchapp.charts.pages.scaling.figure import ScalingFigure, show_scaling
+from benchapp.charts.pages.scaling_figure import ScalingFigure, show_scaling
 from benchapp.charts.read.chart import BadChart
 from benchapp.framework.pages.access import BadParameters
 from benchapp.framework.pages.markdown import render_markdown

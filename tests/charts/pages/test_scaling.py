@@ -11,8 +11,7 @@ from django.http import QueryDict
 from django.test import Client
 from django.urls import reverse
 
-from benchapp.charts.pages.scaling.figure import show_scaling
-from benchapp.charts.pages.scaling.request import apply_fixed
+from benchapp.charts.pages.scaling_figure import apply_fixed, show_scaling
 from benchapp.charts.read import scaling
 from benchapp.judge import judge_due
 from benchapp.models import Series

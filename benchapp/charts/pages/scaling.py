@@ -11,12 +11,12 @@ from django.views.decorators.http import require_safe
 
 from benchapp.catalog.dimensions import DIMENSIONS
 from benchapp.catalog.grammar import Filter, write_filter, write_value
-from benchapp.charts.pages.scaling.figure import make_scaling_figure
-from benchapp.charts.pages.scaling.request import (
+from benchapp.charts.pages.scaling_figure import (
     PATH,
     apply_fixed,
     describe_problem,
     link_chart,
+    make_scaling_figure,
     read_request,
 )
 from benchapp.charts.read.axes import GROUP, GROUPS_MAXIMUM, PARTS_MAXIMUM, add_axis_value, split_axis

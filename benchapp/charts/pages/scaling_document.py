@@ -1,7 +1,8 @@
-"""The data table of a scaling chart: a row for each line, a column for each x."""
+"""A scaling chart in its page: the JSON that the script draws, and the data table, both from the same cells."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from django.urls import reverse
@@ -9,13 +10,40 @@ from django.urls import reverse
 from benchapp.catalog.grammar import write_filter
 from benchapp.catalog.metrics import format_value
 from benchapp.charts.read.chart import ChartCell, ChartLine
-from benchapp.charts.read.scaling_findings import is_target_reached
-from benchapp.charts.read.scaling_shapes import ScalingChart, ScalingFacet, ScalingMetric
-from benchapp.charts.texts.fixed import place_settings
-from benchapp.charts.texts.scaling_remarks import name_limit
+from benchapp.charts.read.scaling_findings import CurveModel, is_target_reached
+from benchapp.charts.read.scaling_shapes import (
+    ScalingChart,
+    ScalingFacet,
+    ScalingMetric,
+    list_display,
+)
+from benchapp.charts.texts.fixed import describe_settings, place_settings
+from benchapp.charts.texts.scaling_models import (
+    make_model_curves,
+)
+from benchapp.charts.texts.scaling_remarks import (
+    label_limit,
+    list_knees,
+    name_limit,
+)
 from benchapp.framework.pages.number_columns import Scale, choose_scale, format_scaled
 from benchapp.framework.pages.series_marks import ShownMark, show_mark
 from benchapp.framework.times import format_moment
+
+# What the script draws of a cell, by the names of its fields.
+_DRAWN: Final = (
+    "state",
+    "median",
+    "p10",
+    "p90",
+    "n",
+    "over",
+    "ideal",
+    "efficiency",
+    "earlier_median",
+    "badges",
+)
+
 
 _REASONS = {
     "missing": "not measured: no series with this combination",
@@ -228,3 +256,93 @@ def _list_below(cell: ChartCell, scale: Scale) -> list[str]:
     if cell.failed_count:
         below.append("last run failed")
     return below
+
+
+def make_scaling_document(
+    chart: ScalingChart, models: Sequence[Sequence[CurveModel]], *, has_links: bool
+) -> dict[str, Any]:
+    """Return the JSON of the chart, with its display; values in base units, times in milliseconds since 1970."""
+    x = chart.x
+    return {
+        "layers": [
+            {
+                "metric": {
+                    "label": each.metric.label,
+                    "unit": each.metric.unit,
+                    "better": each.metric.better,
+                },
+                "facets": [
+                    _make_facet(each, facet, has_links=has_links)
+                    | {"knees": list_knees(each, place), "models": make_model_curves(found, place)}
+                    for place, facet in enumerate(each.panels)
+                ],
+            }
+            for each, found in zip(chart.stack, models, strict=True)
+        ],
+        "over": {"label": chart.over.label, "unit": chart.over.unit} if chart.over else None,
+        "x": {
+            "label": x.dimension.label,
+            "labels": x.labels,
+            "ticks": x.ticks,
+            "settings": x.settings,
+            "positions": chart.positions,
+        },
+        "display": list_display(chart.request) | {"draw": chart.draw_mode},
+        "runUrl": reverse("run", args=[0]) if has_links and chart.request.has_runs else "",
+        "colors": [
+            {"label": line.label, "rw": line.rw, "direction": line.direction}
+            for line in chart.panels[0].lines
+        ],
+    }
+
+
+def _make_facet(chart: ScalingChart, facet: ScalingFacet, *, has_links: bool) -> dict[str, Any]:
+    return {
+        "label": facet.label,
+        "lines": [
+            [_draw_cell(chart, facet, line, place, has_links=has_links) for place in range(len(line.cells))]
+            for line in facet.lines
+        ],
+        "limits": [
+            {
+                "name": label_limit(facet, limit),
+                "values": limit.values,
+                "isGiven": limit.is_given,
+                "isTarget": limit.target is not None,
+            }
+            for limit in facet.limits
+        ],
+    }
+
+
+def _draw_cell(
+    chart: ScalingChart, facet: ScalingFacet, line: ChartLine, place: int, *, has_links: bool
+) -> dict[str, Any] | None:
+    cell = line.cells[place]
+    if cell.state in ("missing", "unvalued"):
+        return None
+    mark = show_cell_mark(cell, chart.metric)
+    return {
+        **{name: getattr(cell, name) for name in _DRAWN},
+        "lastAt": int(cell.last_at.timestamp() * 1000) if cell.last_at else None,
+        "series": len(cell.series_ids),
+        "settings": describe_settings(cell.settings, chart.varying),
+        "mark": {"text": mark.text, "kind": mark.kind} if mark else None,
+        "url": link_cell(chart, facet, line, place=place) if has_links else None,
+        **({} if chart.cell_runs_maximum is None else {"runs": _make_runs(cell, has_links=has_links)}),
+    }
+
+
+def _make_runs(cell: ChartCell, *, has_links: bool) -> dict[str, Any]:
+    """Return the runs of a cell by column; hosts: indexes into names. Runs without links have no hosts."""
+    named = cell.runs if has_links else ()
+    names = sorted({run.host for run in named})
+    places = {name: place for place, name in enumerate(names)}
+    return {
+        "values": [run.value for run in cell.runs],
+        "overs": [run.over for run in cell.runs] if cell.over is not None else [],
+        "times": [int(run.started_at.timestamp() * 1000) for run in cell.runs],
+        "ids": [run.run for run in named],
+        "names": names,
+        "hosts": [places[run.host] for run in named],
+    }

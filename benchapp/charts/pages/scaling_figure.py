@@ -1,49 +1,176 @@
-"""A scaling chart as a page shows it: JSON for the chart, data table, summary, links."""
+"""A scaling chart as a page and a study show it: parameters, links, summary and data."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from django.http import QueryDict
-from django.urls import reverse
+from django.utils.dateparse import parse_date
 
-from benchapp.catalog.dimensions import DIMENSIONS
+from benchapp.catalog.dimensions import find_dimension
+from benchapp.catalog.grammar import BadFilter, Filter, parse_filter, write_filter
 from benchapp.catalog.metrics import lower_label
-from benchapp.charts.pages.scaling.models import (
+from benchapp.charts.pages.scaling_document import ScalingTable, make_scaling_document, make_scaling_table
+from benchapp.charts.read.axes import parse_groups
+from benchapp.charts.read.chart import BadChart
+from benchapp.charts.read.scaling import read_scaling
+from benchapp.charts.read.scaling_findings import CurveModel, find_findings, find_models
+from benchapp.charts.read.scaling_shapes import (
+    NONE,
+    OPTIONS,
+    ScalingChart,
+    ScalingFacet,
+    ScalingRequest,
+)
+from benchapp.charts.texts.fixed import describe_fixed
+from benchapp.charts.texts.scaling import Sentence, describe_findings, describe_reach, describe_scaling
+from benchapp.charts.texts.scaling_models import (
     ModelTable,
     describe_models,
-    make_model_curves,
     make_model_table,
 )
-from benchapp.charts.pages.scaling.request import link_api, link_chart, link_image, read_request
-from benchapp.charts.pages.scaling.table import ScalingTable, link_cell, make_scaling_table, show_cell_mark
-from benchapp.charts.read.chart import ChartCell, ChartLine
-from benchapp.charts.read.scaling import read_scaling
-from benchapp.charts.read.scaling_findings import CurveModel, find_bends, find_findings, find_models
-from benchapp.charts.read.scaling_shapes import ScalingChart, ScalingFacet, list_display
-from benchapp.charts.texts.fixed import describe_fixed, describe_settings
-from benchapp.charts.texts.scaling import Sentence, describe_findings, describe_reach, describe_scaling
-from benchapp.charts.texts.scaling_remarks import describe_marks, list_remarks, name_limit
+from benchapp.charts.texts.scaling_remarks import (
+    describe_marks,
+    list_facts,
+    list_remarks,
+)
 from benchapp.framework.pages.access import require_valid
-from benchapp.framework.pages.command_lines import format_curl_command
+from benchapp.framework.pages.command_lines import format_curl_command, link_chart_image
 from benchapp.framework.pages.filter_bar import describe_filter
-from benchapp.series.read.titles import describe_value
+from benchapp.framework.pages.time_range import AskedRange, read_time_range
+from benchapp.framework.read.days import end_of_day
+
+PATH: Final = "/scaling/"
+API_PATH: Final = "/api/v1/scaling"
+
+
+def read_request(query: QueryDict, filter: Filter | None = None) -> tuple[ScalingRequest, list[str]]:
+    """Return the parameters of an address, and its errors as sentences. filter: if it was parsed before."""
+    errors: list[str] = []
+    range = _read_range(query, errors)
+    given: dict[str, Any] = {}
+    for name, option in OPTIONS.items():
+        try:
+            given[name] = option.read(query.getlist(option.parameter))
+        except ValueError as problem:
+            errors.append(f"{option.parameter.replace('_', ' ').capitalize()}: {problem}.")
+    wrong = parse_groups(given["groups"])[1]
+    errors += [f"Group {place + 1}: {problem}." for place, problem in wrong.items()]
+    if not given.get("has_models"):
+        # The form has the widths until the model is off.
+        given["predicted"] = ()
+    return ScalingRequest(
+        filter=_read_filter(query, errors) if filter is None else filter,
+        span=range.levels,
+        bounds=tuple(range.bounds.items()),
+        **given,
+    ), errors
+
+
+def describe_problem(problem: BadChart) -> str:
+    """Return what is wrong with a parameter as a sentence."""
+    return f"{problem.parameter.title()}: {problem}."
+
+
+def apply_fixed(query: QueryDict) -> QueryDict | None:
+    """Return the address with fixed dimensions (`fix=NAME:VALUE`) as terms of its filter; None if there are none.
+
+    "*" is any value.
+    """
+    texts = [text for text in query.getlist("fix") if text]
+    address = query.copy()
+    address.pop("fix", None)
+    if not texts:
+        return address if "fix" in query else None
+    filter = _read_filter(query, [])
+    for text in texts:
+        name, _, value = text.partition(":")
+        dimension = find_dimension(name)
+        if dimension is None:
+            continue
+        filter = filter.without(dimension.name)
+        free = [each for names in address.getlist("any") for each in names.split(",")]
+        others = [each for each in free if each and each != dimension.name]
+        if value == "*":
+            others.append(dimension.name)
+        else:
+            filter = _join(filter, text)
+        address["any"] = ",".join(others)
+    address["q"] = write_filter(filter)
+    for name in ("q", "any"):
+        if not address.get(name):
+            address.pop(name, None)
+    return address
+
+
+def link_chart(chart: ScalingChart, **changes: str | None) -> str:
+    """Return the path and query that reproduce the chart, with the automatic choices."""
+    query = list_query(chart) | {name: [value] for name, value in changes.items() if value is not None}
+    kept = {name: values for name, values in query.items() if changes.get(name, "") is not None}
+    return f"{PATH}?{urlencode(kept, doseq=True, safe=':,/*')}"
+
+
+def link_api(chart: ScalingChart, **more: str) -> str:
+    """Return the path and query of the same data in the API."""
+    display = {each.parameter for each in OPTIONS.values() if each.is_display}
+    kept = {name: values for name, values in list_query(chart).items() if name not in display}
+    return f"{API_PATH}?{urlencode({**kept, **more}, doseq=True, safe=':,/*')}"
+
+
+def link_image(chart: ScalingChart) -> str:
+    """Return the address of the chart as PNG, which has the display of the page, too."""
+    return link_chart_image(f"{API_PATH}?{urlencode(list_query(chart), doseq=True, safe=':,/*')}")
+
+
+def list_query(chart: ScalingChart) -> dict[str, Sequence[str]]:
+    """Return the parameters that reproduce the chart: its options, those that it chose as chosen."""
+    chosen = replace(
+        chart.request,
+        x=chart.x.name,
+        metric=",".join(each.metric.name for each in chart.stack),
+        color=chart.color.name if chart.color else NONE,
+        facet=chart.facet.name if chart.facet else None,
+        over=chart.over.name if chart.over else None,
+    )
+    options = {each.parameter: each.write(getattr(chosen, name)) for name, each in OPTIONS.items()}
+    bounds = {name: [text] for name, text in chart.request.bounds}
+    query = {"q": [write_filter(chart.shown_filter)], **options, **bounds}
+    return {name: texts for name, texts in query.items() if any(texts)}
+
+
+def _read_filter(query: QueryDict, errors: list[str]) -> Filter:
+    try:
+        return parse_filter(query.get("q", ""))
+    except BadFilter as problem:
+        errors.append(f"Filter: {problem}.")
+        return Filter()
+
+
+def _join(filter: Filter, text: str) -> Filter:
+    try:
+        more = parse_filter(text)
+    except BadFilter:
+        return filter
+    return Filter((*filter.terms, *more.terms), filter.words)
+
+
+def _read_range(query: QueryDict, errors: list[str]) -> AskedRange:
+    """Return the time range; as_of, a day of UTC in earlier addresses, is its end."""
+    text = query.get("as_of", "")
+    if not text or query.get("to"):
+        return read_time_range(query, errors)
+    try:
+        day = parse_date(text)
+    except ValueError:
+        day = None
+    if day is None:
+        errors.append(f"As of: {text[:40]!r} is not a valid date; write it as 2026-05-12.")
+    return replace(read_time_range(query, errors), to_at=end_of_day(day))
+
 
 # Sentences beside the chart; the rest is behind a disclosure.
 SENTENCES_SHOWN: Final = 8
-# What the script draws of a cell, by the names of its fields.
-_DRAWN: Final = (
-    "state",
-    "median",
-    "p10",
-    "p90",
-    "n",
-    "over",
-    "ideal",
-    "efficiency",
-    "earlier_median",
-    "badges",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +280,8 @@ def make_scaling_figure(
             hidden=chart.counts.hidden_by_fixed,
             hidden_else=chart.counts.unknown_x,
         ),
-        facts=tuple(_list_facts(chart)),
-        document=_make_document(chart, models, has_links=has_links),
+        facts=tuple(list_facts(chart)),
+        document=make_scaling_document(chart, models, has_links=has_links),
         panels=tuple(
             ScalingPanel(
                 f"{key}-panel-{place}",
@@ -229,109 +356,6 @@ def _describe_lines(chart: ScalingChart, *, has_models: bool) -> Iterator[str]:
         yield "Solid lines with a name: targets."
 
 
-def _make_document(
-    chart: ScalingChart, models: Sequence[Sequence[CurveModel]], *, has_links: bool
-) -> dict[str, Any]:
-    """Return the JSON of the chart, with its display; values in base units, times in milliseconds since 1970."""
-    x = chart.x
-    return {
-        "layers": [
-            {
-                "metric": {
-                    "label": each.metric.label,
-                    "unit": each.metric.unit,
-                    "better": each.metric.better,
-                },
-                "facets": [
-                    _make_facet(each, facet, has_links=has_links)
-                    | {"models": make_model_curves(found, place)}
-                    for place, facet in enumerate(each.panels)
-                ],
-            }
-            for each, found in zip(chart.stack, models, strict=True)
-        ],
-        "over": {"label": chart.over.label, "unit": chart.over.unit} if chart.over else None,
-        "x": {
-            "label": x.dimension.label,
-            "labels": x.labels,
-            "ticks": x.ticks,
-            "settings": x.settings,
-            "positions": chart.positions,
-        },
-        "display": list_display(chart.request) | {"draw": chart.draw_mode},
-        "runUrl": reverse("run", args=[0]) if has_links and chart.request.has_runs else "",
-        "colors": [
-            {"label": line.label, "rw": line.rw, "direction": line.direction}
-            for line in chart.panels[0].lines
-        ],
-    }
-
-
-def _make_facet(chart: ScalingChart, facet: ScalingFacet, *, has_links: bool) -> dict[str, Any]:
-    return {
-        "label": facet.label,
-        "lines": [
-            [_make_cell(chart, facet, line, place, has_links=has_links) for place in range(len(line.cells))]
-            for line in facet.lines
-        ],
-        "limits": [
-            {
-                "name": f"{'target: ' if limit.target else ''}{name_limit(facet, limit)}",
-                "values": limit.values,
-                "isGiven": limit.is_given,
-                "isTarget": limit.target is not None,
-            }
-            for limit in facet.limits
-        ],
-        "knees": [
-            {"line": bend.line, "place": bend.place, "label": f"knee: {chart.x.labels[bend.place]}"}
-            for bend in find_bends(chart)
-            if bend.place is not None and chart.panels[bend.facet] is facet
-        ],
-    }
-
-
-def _make_cell(
-    chart: ScalingChart, facet: ScalingFacet, line: ChartLine, place: int, *, has_links: bool
-) -> dict[str, Any] | None:
-    cell = line.cells[place]
-    if cell.state in ("missing", "unvalued"):
-        return None
-    mark = show_cell_mark(cell, chart.metric)
-    return {
-        **{name: getattr(cell, name) for name in _DRAWN},
-        "lastAt": int(cell.last_at.timestamp() * 1000) if cell.last_at else None,
-        "series": len(cell.series_ids),
-        "settings": describe_settings(cell.settings, chart.varying),
-        "mark": {"text": mark.text, "kind": mark.kind} if mark else None,
-        "url": link_cell(chart, facet, line, place=place) if has_links else None,
-        **({} if chart.cell_runs_maximum is None else {"runs": _make_runs(cell, has_links=has_links)}),
-    }
-
-
-def _make_runs(cell: ChartCell, *, has_links: bool) -> dict[str, Any]:
-    """Return the runs of a cell by column; hosts: indexes into names. Runs without links have no hosts."""
-    named = cell.runs if has_links else ()
-    names = sorted({run.host for run in named})
-    places = {name: place for place, name in enumerate(names)}
-    return {
-        "values": [run.value for run in cell.runs],
-        "overs": [run.over for run in cell.runs] if cell.over is not None else [],
-        "times": [int(run.started_at.timestamp() * 1000) for run in cell.runs],
-        "ids": [run.run for run in named],
-        "names": names,
-        "hosts": [places[run.host] for run in named],
-    }
-
-
 def _describe_panel(chart: ScalingChart, facet: ScalingFacet) -> str:
     where = f", {lower_label(chart.facet.dimension.label)} {facet.label}" if chart.facet else ""
     return f"{chart.metric.label} over {lower_label(chart.x.dimension.label)}{where}"
-
-
-def _list_facts(chart: ScalingChart) -> Iterator[tuple[str, str]]:
-    """Yield the values common to all series, without those in the title or among the fixed dimensions."""
-    shown = {"rw", "direction", *(fixed.dimension for fixed in chart.fixed)}
-    for name, value in chart.common:
-        if name not in shown:
-            yield DIMENSIONS[name].label, describe_value(name, value)
