@@ -1,8 +1,7 @@
 """Create, cancel and restore detection policies; dry runs: which incidents another threshold would add or remove.
 
-Dry runs of another threshold over a period: which incidents would be added, and which would disappear. A dry run is a
-row. The task evaluates its series in batches, and writes the changes it finds and its progress after each, so that a
-killed worker loses one batch. Nothing else is written.
+A dry run is a row. The task evaluates its series in batches, and writes the changes it finds and its progress after
+each, so that a killed worker loses one batch. Nothing else is written.
 """
 
 import time

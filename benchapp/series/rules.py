@@ -5,8 +5,8 @@ replacement is the value at rank floor(n·U), where U is the r-th smallest of n 
 (Efron 1979; the order statistics of uniforms). One draw a resample instead of n, at any n, and with a fixed seed the
 same answer each time.
 
-The slope is the median of the slopes between all pairs of points (Theil 1950), with the interval of Sen (1968): both do
-not assume a distribution, and bear up to 29 % outliers. The correlation is Kendall's tau-b.
+Dependence: the slope is the median of the slopes between all pairs of points (Theil 1950), with the interval of Sen
+(1968): both do not assume a distribution, and bear up to 29 % outliers. The correlation is Kendall's tau-b.
 """
 
 from bisect import bisect_left, insort

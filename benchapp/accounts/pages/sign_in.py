@@ -1,8 +1,8 @@
 """Sign in and out, account set-up: with a password, a link for a lost one, or an OpenID Connect provider.
 
-Sign in with an OpenID Connect provider: authorization code flow with PKCE, state and nonce. Authlib checks signature,
-issuer, audience, expiry and nonce of the ID token. Each request makes a client, which reads the metadata and keys of
-the provider anew, so that rotated keys need no restart. Authlib is imported at the first use.
+OpenID Connect is the authorization code flow with PKCE, state and nonce. Authlib checks signature, issuer, audience,
+expiry and nonce of the ID token. Each request makes a client, which reads the metadata and keys of the provider anew,
+so that rotated keys need no restart. Authlib is imported at the first use.
 """
 
 import hashlib

@@ -1,8 +1,7 @@
 """Accounts from one-time links and OpenID Connect, roles, preferences, and limits for failed sign-ins.
 
-The account of a person who signs in with an OpenID Connect provider. The key is issuer and subject of the verified ID
-token. A name or an address of the provider gives no access to an existing account, unless the setting allows it for
-confirmed addresses.
+The key of an account of OpenID Connect is issuer and subject of the verified ID token. A name or an address of the
+provider gives no access to an existing account, unless the setting allows it for confirmed addresses.
 """
 
 import hashlib

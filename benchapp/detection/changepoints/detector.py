@@ -1,16 +1,13 @@
 """Find the first points of new levels in a history of measurements. See docs/detection.md.
 
-Separate limits would ignore the other evidence: a novel shift of twice the noise needs fewer ranks
-than a small one among sticky states.
-
-This separates changes from caches, noisy neighbors and correlated noise, of which a t test considers only the first
-lag: these return to earlier levels.
-
-Of the candidates, minimum requirements exclude some by a single criterion; their weight combines all.
-
 Linear in time; bounded memory: a history is evaluated in segments, and changes far enough before the newest point are
-settled and not evaluated again. Adding one point therefore gives the same result as a complete evaluation.
-Its version is stored with each change: a detector that gives other results gets another one.
+settled and not evaluated again. Adding one point therefore gives the same result as a complete evaluation. Its version
+is stored with each change: a detector that gives other results gets another one.
+
+Candidates are eliminated, weakest first: minimum requirements exclude by a single criterion, their weight combines all.
+Separate limits would ignore the other evidence: a novel shift of twice the noise needs fewer ranks than a small one
+among sticky states. Novelty separates changes from caches, noisy neighbors and correlated noise, of which a t test
+considers only the first lag: these return to earlier levels.
 """
 
 import math

@@ -1,9 +1,8 @@
 """Estimates from the values of a history: its noise, the shift between two levels, the rank test.
 
-A step affects one difference between neighbors and a spike two, so that the others give the spread of the noise without
-segmentation.
-
-Implemented here, because SciPy would add 40 MB to every installation.
+Noise needs no segmentation: a step affects one difference between neighbors and a spike two, so that the others give
+the spread. The exact rank test of Mann and Whitney is implemented here, because SciPy would add 40 MB to every
+installation.
 """
 
 import itertools

@@ -1,16 +1,17 @@
 """When a series is evaluated and from which values: evaluation points, repetitions, calendar profile, first runs. Pure.
 
-A metric of a series is evaluated at every 16th run, and at each run that ends a window of runs that is far enough from
-those before it to be a candidate for a change. This depends on its values alone: a series that is evaluated run by run,
-and one that is evaluated once with all runs, are evaluated at the same points. Pure.
+Evaluation points: a metric of a series is evaluated at every 16th run, and at each run that ends a window of runs that
+is far enough from those before it to be a candidate for a change. This depends on its values alone: a series that is
+evaluated run by run, and one that is evaluated once with all runs, are evaluated at the same points.
 
-Ten runs of one night are one observation if they agree with each other and differ from those of the next night; as ten
-observations they would make a level of every night.
+Repetitions: ten runs of one night are one observation if they agree with each other and differ from those of the next
+night; as ten observations they would make a level of every night.
 
-Below 6 runs before a change no rank test can reach a useful score, and a t test of so few runs depends on their own
-spread, which is often too small by chance.
+First runs: below 6 runs before a change no rank test can reach a useful score, and a t test of so few runs depends on
+their own spread, which is often too small by chance. The usual spread of comparable series is the prior.
 
-A profile is used only where odd and even days or weeks agree, so that neither noise nor a single event becomes one.
+Calendar profile: it is used only where odd and even days or weeks agree, so that neither noise nor a single event
+becomes one.
 """
 
 import math

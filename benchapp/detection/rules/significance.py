@@ -4,9 +4,9 @@ The detector's confidence per series is not enough among hundreds of series: cor
 changes more often than that. The rate was measured; tested is the chance that noise alone causes that many simultaneous
 changes, each at least as certain.
 
-One series and metric at a time. The change is the mean of the new values relative to the median of the baseline. Its
-error is that of m new values and of a median of n old ones, with the standard deviation and the lag-1 correlation of
-the baseline, whose noise new runs are assumed to have. A few new values cannot show their own.
+The gate tests one series and metric at a time. The change is the mean of the new values relative to the median of the
+baseline. Its error is that of m new values and of a median of n old ones, with the standard deviation and the lag-1
+correlation of the baseline, whose noise new runs are assumed to have. A few new values cannot show their own.
 """
 
 import math

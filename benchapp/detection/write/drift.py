@@ -1,10 +1,10 @@
 """Detect drift: compare each level with its own beginning, and with the accepted baseline if there is one.
 
-A gradual change is also detected as several steps, at other runs in each series and metric. A level that begins with
-each of them shows no drift. Therefore the values are compared across those steps if a slope explains them better.
-
 Many small steps and a slow slope are not changes of level, but add up. A drift is a change of method `drift-v1`, from
 the level before the slope to the newest one. Each evaluation updates both, until the series recovers.
+
+A gradual change is also detected as several steps, at other runs in each series and metric. A level that begins with
+each of them shows no drift. Therefore the values are compared across those steps if a slope explains them better.
 """
 
 import math

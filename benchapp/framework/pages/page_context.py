@@ -1,7 +1,7 @@
 """What every page has: its place in the list of pages, context, preferences, unknown parameters.
 
-Only to pages: answers of the API, images and pages of shared studies are the same for every reader. Pages of signed-in
-users are in no cache (site/security.py), and cached results of queries have values, not texts.
+Preferences apply to pages only: answers of the API, images and pages of shared studies are the same for every reader.
+Pages of signed-in users are in no cache (security.py), and cached results of queries have values, not texts.
 """
 
 from collections.abc import Callable, Iterable, Iterator

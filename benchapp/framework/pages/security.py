@@ -1,4 +1,4 @@
-"""Security headers of all responses, and the client address.
+"""Security headers of all responses, the client address, and pages that are not compressed.
 
 The size of a compressed page that has a secret beside text of an attacker's choice (a filter in the URL) reveals the
 secret (BREACH). Django adds up to 100 random bytes, which only slows that down. CSRF tokens are masked anew in each

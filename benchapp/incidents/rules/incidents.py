@@ -1,7 +1,7 @@
 """Incidents: clusters of changes, typical change, severity, common factors, suspects, matrix axes. Pure.
 
-One noisy series, or a chance change of another metric, does not describe an incident; the median of the metric with the
-most changed series does.
+The typical change has sizes by metric, from the medians over the series of an incident. One noisy series, or a chance
+change of another metric, does not describe an incident; the median of the metric with the most changed series does.
 """
 
 from bisect import bisect_left, bisect_right

@@ -1,11 +1,12 @@
 """Suspects: environment changes that coincide with an incident (kernel, firmware, mount, array, labels, conditions).
 
-A kernel upgrade of five hosts of which one regressed is a weaker suspect than an upgrade of that host alone. Labels and
-conditions belong to a run and have no counter-evidence.
-
 The last good and the first bad run of each change are compared, on the same host. The base rate of each environment
 change is counted over earlier runs of these hosts. Conditions of a run (free memory, load, fill of the filesystem,
 extents of the file) count from a change of 20 %.
+
+Counter-evidence is other hosts with the same environment change: a kernel upgrade of five hosts of which one regressed
+is a weaker suspect than an upgrade of that host alone. Labels and conditions belong to a run and have no
+counter-evidence.
 """
 
 import json

@@ -1,9 +1,9 @@
 """References of the rows of an archive: which exist in this instance, and ids inside JSON and texts.
 
-Which rows of an archive exist in this instance: a map of ids for each table that others refer to. `map_TABLE` has the
-id in the archive (old), the id here (new), and whether the row is inserted (is_new). A row without an entry is not
-imported, nor is what belongs to it. `new_submissions` and `incoming_series` have what is inserted or extended. All
-are temporary tables beside the staged ones.
+Each table that others refer to has a map of ids: `map_TABLE` has the id in the archive (old), the id here (new), and
+whether the row is inserted (is_new). A row without an entry is not imported, nor is what belongs to it.
+`new_submissions` and `incoming_series` have what is inserted or extended. All are temporary tables beside the staged
+ones.
 """
 
 import re

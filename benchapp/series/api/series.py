@@ -1,7 +1,4 @@
-"""Series: the list and one; dimensions and their values, which filters consist of.
-
-What the answers about dimensions hold.
-"""
+"""Series: the list and one; dimensions and their values, which filters consist of."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Final

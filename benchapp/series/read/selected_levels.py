@@ -1,6 +1,6 @@
 """Levels of series in a time range, and of the runs with some facts.
 
-The one function behind every page, export, answer and image with a time range and one number for each series.
+`read_levels_in` stands behind every page, export, answer and image with a time range and one number for each series.
 
 Levels are those that detection stored. Runs that share their level with runs of other environments are read, and those
 of a profile, sweep or label; others are the stored level itself.

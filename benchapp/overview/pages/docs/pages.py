@@ -1,8 +1,7 @@
 """Documentation pages with their sections, from the Markdown of docs/: what contents list and search finds.
 
-Markdown of docs/ as HTML: headings with anchors, links between pages, code with a copy button. The files are part of
-the product, and are still treated as text: HTML in them is escaped, and a link has one of the schemes that markdown-
-it accepts.
+The files are part of the product, and are still treated as text: HTML in them is escaped, and a link has one of the
+schemes that markdown-it accepts.
 """
 
 import re

@@ -1,7 +1,6 @@
 """Documentation pages, their search, and the files that they link to; public, as they have no data.
 
-The pages of the documentation: docs/*.md, the API reference, and the lists of badges and error codes. Files are read
-once per process: an installation gets others with another version.
+Files are read once per process: an installation gets others with another version.
 """
 
 import hashlib
