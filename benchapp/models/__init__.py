@@ -1,23 +1,44 @@
 """Tables, one module per concept."""
 
-from benchapp.models.access.audit_record import AuditKind, AuditRecord
-from benchapp.models.access.external_identity import ExternalIdentity
-from benchapp.models.access.person_names import is_shown_to_stranger, name_person, note_reader, shown_to
-from benchapp.models.access.signed_link import SignedLink
-from benchapp.models.account import BROWSER_ZONE, Invitation, RateUnits, Role, Theme, Throttle, User
+from benchapp.models.account import (
+    BROWSER_ZONE,
+    AuditKind,
+    AuditRecord,
+    ExternalIdentity,
+    Invitation,
+    RateUnits,
+    Role,
+    Theme,
+    Throttle,
+    User,
+    is_shown_to_stranger,
+    name_person,
+    note_reader,
+    shown_to,
+)
 from benchapp.models.change import (
     STATED_CHANGE,
     Change,
     ChangeState,
     DetectionResult,
     DetectionStatus,
+    Level,
+    NewestValues,
     PooledEvaluation,
     Slope,
     read_slope,
 )
-from benchapp.models.environment import ENVIRONMENT_FIELDS, RECENTLY_REPORTED, Environment
+from benchapp.models.detection_policy import (
+    THRESHOLD_MAXIMUM,
+    THRESHOLD_MINIMUM,
+    DetectionDryRun,
+    DetectionPolicy,
+    DetectionPolicyAction,
+    DetectionPolicyLogEntry,
+    DryRunState,
+)
 from benchapp.models.heartbeat import Heartbeat, Pulse
-from benchapp.models.host import SAMPLE_HOST, ApiToken, Host, Scope, name_scopes
+from benchapp.models.host import SAMPLE_HOST, ApiToken, Host, Scope, SignedLink, name_scopes
 from benchapp.models.incident import (
     UNRESOLVED,
     Incident,
@@ -27,10 +48,7 @@ from benchapp.models.incident import (
     Verdict,
     label_link,
 )
-from benchapp.models.layouts.price import PRICE_AMOUNTS, Price
-from benchapp.models.level import Level, NewestValues
-from benchapp.models.measurement import METRIC_FIELDS, LatencyKind, Measurement
-from benchapp.models.notifications.layout_answer import StoredLayoutAnswer
+from benchapp.models.measurement import METRIC_FIELDS, LatencyKind, Measurement, Run, Trace, TraceKind
 from benchapp.models.personal.pinned_chart import PinnedChart
 from benchapp.models.personal.saved_view import SavedView
 from benchapp.models.planned_event import (
@@ -40,35 +58,34 @@ from benchapp.models.planned_event import (
     PlannedEventLogEntry,
     PlannedEventState,
 )
-from benchapp.models.policies.detection_policy import (
-    THRESHOLD_MAXIMUM,
-    THRESHOLD_MINIMUM,
-    DetectionDryRun,
-    DetectionPolicy,
-    DetectionPolicyAction,
-    DetectionPolicyLogEntry,
-    DryRunState,
-)
-from benchapp.models.requests.confirmation_policy import (
+from benchapp.models.price import PRICE_AMOUNTS, Price
+from benchapp.models.run_request import (
     CONFIRMATION_RUNS_MAXIMUM,
     DAILY_SHARE_DEFAULT,
     DAILY_SHARE_MAXIMUM,
-    ConfirmationPolicy,
-)
-from benchapp.models.requests.run_request import (
     OPEN_REQUEST_STATES,
+    ConfirmationPolicy,
     RequestPolicy,
     RunRequest,
     RunRequestState,
 )
-from benchapp.models.run import Run
 from benchapp.models.schedules.wanted_schedule import (
     WANTED_SCHEDULES_MAXIMUM,
     ScheduleAdoption,
     WantedSchedule,
 )
-from benchapp.models.series import DirectionName, Series
-from benchapp.models.series_environment import SeriesEnvironment
+from benchapp.models.series import (
+    ENVIRONMENT_FIELDS,
+    RECENTLY_REPORTED,
+    TARGET_FIELDS,
+    WORKLOAD_FIELDS,
+    DirectionName,
+    Environment,
+    Series,
+    SeriesEnvironment,
+    Target,
+    Workload,
+)
 from benchapp.models.study import FrozenPanel, PanelKind, Study, StudyPanel, StudySnapshot, StudySnapshotImage
 from benchapp.models.submission import Kind, State, Submission
 from benchapp.models.subscription import (
@@ -78,12 +95,10 @@ from benchapp.models.subscription import (
     Notice,
     NoticeState,
     RefusedAddress,
+    StoredLayoutAnswer,
     Subscription,
     ThresholdViolation,
 )
-from benchapp.models.target import TARGET_FIELDS, Target
-from benchapp.models.trace import Trace, TraceKind
-from benchapp.models.workload import WORKLOAD_FIELDS, Workload
 
 __all__ = [
     "BROWSER_ZONE",

@@ -1,9 +1,17 @@
-"""Users with a role, and the invitations that create them."""
+"""Users with a role, their invitations and identities; what a reader sees of a person; audit records.
 
+What a reader sees of a person: the user name, or only that there is one. Anybody may read with BENCHAPP_PUBLIC_READ,
+and shared studies. Names are for those who signed in, and for tokens that read.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import datetime
-from typing import Self
+from typing import Final, Self
 
 from django.contrib.auth.models import AbstractUser
+from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models
 
 
@@ -116,3 +124,113 @@ class Throttle(models.Model):
 
     def __str__(self) -> str:
         return f"{self.key}: {self.attempts}"
+
+
+class ExternalIdentity(models.Model):
+    """A person at a provider: issuer and subject, which never change; names and addresses there do."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="external_identities")
+    issuer = models.CharField(max_length=500)
+    subject = models.CharField(max_length=255)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = (
+            models.UniqueConstraint(fields=["issuer", "subject"], name="external_identity_is_unique"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.subject} at {self.issuer}"
+
+
+SOMEBODY: Final = "a user"
+# Outside of requests (workers, commands) there is no stranger. Each request runs in a copy of the context (handler.py).
+_IS_STRANGER: Final[ContextVar[Callable[[], bool]]] = ContextVar("is_stranger", default=lambda: False)
+
+
+@contextmanager
+def shown_to(is_stranger: Callable[[], bool]) -> Iterator[None]:
+    """Name the reader of what is made within. is_stranger: asked when there is a name to show."""
+    earlier = _IS_STRANGER.set(is_stranger)
+    try:
+        yield
+    finally:
+        _IS_STRANGER.reset(earlier)
+
+
+def note_reader(*, is_stranger: bool) -> None:
+    """Name the reader of the current request, until `shown_to` ends."""
+    _IS_STRANGER.set(lambda: is_stranger)
+
+
+def is_shown_to_stranger() -> bool:
+    """Return whether the reader sees no names."""
+    return _IS_STRANGER.get()()
+
+
+def name_person(person: User | str | None) -> str:
+    """Return the name of a user, or a user name, as the reader sees it; "" without a person."""
+    username = person.username if isinstance(person, User) else person or ""
+    return SOMEBODY if username and is_shown_to_stranger() else username
+
+
+class AuditKind(models.TextChoices):
+    """What a write changed."""
+
+    ACCOUNT = "account", "Account"
+    CONFIRMATION_POLICY = "confirmation_policy", "Confirmation policy"
+    DETECTION_POLICY = "detection_policy", "Detection policy"
+    DRY_RUN = "dry_run", "Dry run"
+    EMAIL_ADDRESS = "email_address", "E-mail address"
+    HOST = "host", "Host"
+    INCIDENT = "incident", "Incident"
+    INVITATION = "invitation", "Invitation"
+    LINK = "link", "Signed link"
+    PINNED_CHART = "pinned_chart", "Pinned chart"
+    PLANNED_EVENT = "planned_event", "Planned event"
+    PRICE = "price", "Price"
+    RUN = "run", "Run"
+    RUN_REQUEST = "run_request", "Run request"
+    SAVED_VIEW = "saved_view", "Saved view"
+    SCHEDULE = "schedule", "Schedule"
+    SQL_ROLE = "sql_role", "SQL role"
+    STUDY = "study", "Study"
+    SUBMISSION = "submission", "Submission"
+    SUBSCRIPTION = "subscription", "Subscription"
+    TOKEN = "token", "Token"
+
+
+class AuditRecord(models.Model):
+    """One write. Rows are never changed: a trigger refuses it.
+
+    user_id, username: who wrote, as of then; no foreign key, as records outlive accounts. via: the token
+    ("bench_…"), or the command ("manage.py …"). kind: an AuditKind, which needs no migration for a new one. object_id:
+    its id in addresses; "" for several. before, after: the changed members; null where there is nothing.
+    address: of the client. request_id: as in the log.
+    """
+
+    at = models.DateTimeField(help_text="server's clock")
+    user_id = models.BigIntegerField(null=True)
+    username = models.CharField(max_length=150, blank=True, default="")
+    via = models.CharField(max_length=60, blank=True, default="")
+    kind = models.CharField(max_length=20)
+    object_id = models.CharField(max_length=253, blank=True, default="")
+    object_name = models.TextField(blank=True, default="")
+    action = models.CharField(max_length=40)
+    before = models.JSONField(null=True, encoder=DjangoJSONEncoder)
+    after = models.JSONField(null=True, encoder=DjangoJSONEncoder)
+    address = models.CharField(max_length=100, blank=True, default="")
+    request_id = models.CharField(max_length=64, blank=True, default="")
+
+    class Meta:
+        indexes = (
+            # queries.audit.page_audit_records: newest first; pipeline.audit.forget_old_audit_records: oldest first.
+            models.Index(fields=["-at", "-id"], name="audit_record_by_time"),
+            # queries.audit.page_audit_records: of one object.
+            models.Index(fields=["kind", "object_id", "-at", "-id"], name="audit_record_by_object"),
+            # queries.audit.page_audit_records: of one person.
+            models.Index(fields=["username", "-at", "-id"], name="audit_record_by_username"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.object_id} {self.action} at {self.at}"

@@ -41,11 +41,9 @@ from benchapp.catalog.dimensions import (
     split_pattern,
 )
 from benchapp.catalog.grammar import Filter, Term, Test
-from benchapp.models.environment import Environment
 from benchapp.models.host import Host
 from benchapp.models.measurement import Measurement
-from benchapp.models.series import Series
-from benchapp.models.series_environment import SeriesEnvironment
+from benchapp.models.series import Environment, Series, SeriesEnvironment
 
 _SEARCHED: Final = (
     "scope",

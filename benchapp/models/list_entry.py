@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 
-from benchapp.models.access.person_names import name_person
+from benchapp.models.account import name_person
 
 _LOG_MAXIMUM: Final = 200
 _KINDS: Final[Mapping[type[Any], type]] = {

@@ -1,14 +1,92 @@
-"""Measurements: the metrics of one direction of one workload in one run, a point of its series."""
+"""Runs, their measurements (the metrics of one direction of one workload each), and their traces."""
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
+from datetime import datetime
 from typing import Final
 
 from django.contrib.postgres.fields import ArrayField
-from django.db import models
+from django.contrib.postgres.indexes import GinIndex, OpClass
+from django.db import connection, models
+from django.db.models.functions import Upper
 
 from benchapp.catalog.metrics import CATALOG, PERCENTILES, is_latency
-from benchapp.models.run import Run
-from benchapp.models.series import Series
+from benchapp.models.account import User
+from benchapp.models.host import Host
+from benchapp.models.series import DirectionName, Environment, Series, Target
+from benchapp.models.submission import Submission
+
+
+class Run(models.Model):
+    """One execution of fio.
+
+    document: its index in the submission's output. error: fio's first errno, or -1 if the run failed without one
+    (pipeline.normalize.failure; command["failure"] has the reason); 0 on success. Its measurements have an error, too.
+    started_at: the host's clock; without one, the time of receipt (started_at_is_known false).
+    warnings: [{code, where, message}] of the parser. badges: codes of analysis.validity, of all its measurements.
+    """
+
+    submission = models.ForeignKey(Submission, on_delete=models.CASCADE, related_name="runs")
+    document = models.PositiveSmallIntegerField()
+    host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="runs", db_index=False)
+    target = models.ForeignKey(Target, on_delete=models.PROTECT, related_name="runs")
+    environment = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="runs")
+    profile = models.CharField(max_length=100, blank=True, default="")
+    sweep_id = models.UUIDField(null=True, blank=True)
+    labels = models.JSONField(default=dict)
+    started_at = models.DateTimeField()
+    started_at_is_known = models.BooleanField(default=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+    format = models.CharField(max_length=10)
+    fio_version = models.CharField(max_length=100, blank=True, default="")
+    command = models.JSONField(default=dict, help_text="argv, exit status, signal, standard error, job file")
+    error = models.IntegerField(default=0)
+    is_partial = models.BooleanField(default=False)
+    warnings = models.JSONField(default=list)
+    badges = ArrayField(models.CharField(max_length=30), default=list, blank=True)
+    parser_version = models.PositiveSmallIntegerField()
+    excluded_at = models.DateTimeField(
+        null=True, blank=True, help_text="excluded from medians; server's clock"
+    )
+    excluded_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    excluded_reason = models.CharField(max_length=500, blank=True, default="")
+
+    class Meta:
+        constraints = (models.UniqueConstraint(fields=["submission", "document"], name="run_is_stored_once"),)
+        indexes = (
+            # queries.runs.runs.list_runs: newest first.
+            models.Index(fields=["-started_at", "-id"], name="run_by_time"),
+            # queries.runs.runs.list_runs of one host; queries.hosts: last run of each.
+            models.Index(fields=["host", "-started_at", "-id"], name="run_by_host"),
+            # queries.runs.runs.list_runs of one profile.
+            models.Index(
+                Upper("profile"),
+                models.F("started_at").desc(),
+                models.F("id").desc(),
+                name="run_by_folded_profile",
+            ),
+            # queries.runs.runs.list_runs with a badge.
+            GinIndex(fields=["badges"], name="run_by_badge"),
+            # models.filtering.match_facts: runs with a label.
+            GinIndex(
+                OpClass(
+                    models.Func("labels", template="(lower(%(expressions)s::text)::jsonb)"),
+                    name="jsonb_path_ops",
+                ),
+                name="run_by_folded_label",
+            ),
+            # models.filtering.match_facts: the runs of a sweep; small, as most runs belong to none.
+            models.Index(
+                fields=["sweep_id"], name="run_by_sweep", condition=models.Q(sweep_id__isnull=False)
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"run {self.pk}"
+
+    @property
+    def has_failed(self) -> bool:
+        """Return whether the run failed, regardless of its numbers."""
+        return self.error != 0
 
 
 class LatencyKind(models.TextChoices):
@@ -121,3 +199,60 @@ KIND_CODE: Final = (
 def read_kind_code(metric: str, code: int) -> str:
     """Return the kind of a latency metric in a measurement with this KIND_CODE."""
     return _KINDS[code % 3 if metric in PERCENTILES else code // 3]
+
+
+class TraceKind(models.TextChoices):
+    """Kind of the fio log."""
+
+    IOPS = "iops", "IOPS"
+    BANDWIDTH = "bw", "Bandwidth"
+    SUBMISSION = "slat", "Submission latency (slat)"
+    COMPLETION = "clat", "Completion latency (clat)"
+    TOTAL = "lat", "Total latency (lat)"
+
+
+class Trace(models.Model):
+    """One kind and direction of a run's logs, all jobs together, in at most 600 equal buckets of time.
+
+    buckets: {at_s, mean, minimum, maximum, count}: lists of one length, in base units (operations/s, bytes/s, ns),
+    null in a bucket without entries; at_s is the bucket's end, from the start of the job.
+    jobs: number of logs that were summed (IOPS, bandwidth) or pooled (latency).
+    """
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="traces", db_index=False)
+    kind = models.CharField(max_length=4, choices=TraceKind)
+    direction = models.CharField(max_length=5, choices=DirectionName)
+    jobs = models.PositiveIntegerField()
+    entries = models.PositiveBigIntegerField(help_text="log lines that it was calculated from")
+    bucket_s = models.FloatField()
+    buckets = models.JSONField()
+
+    class Meta:
+        constraints = (
+            # Also serves queries.runs.traces.read_traces: those of one run.
+            models.UniqueConstraint(fields=["run", "kind", "direction"], name="trace_is_stored_once"),
+        )
+
+    def __str__(self) -> str:
+        return f"trace {self.kind} {self.direction} of run {self.run_id}"
+
+
+def read_last_runs(wanted: Sequence[tuple[int, str, datetime]]) -> dict[tuple[int, str], datetime]:
+    """Return when the latest run of each (host id, profile, since) started, by host id and profile; one query.
+
+    Each is read from the newer end of the index run_by_host; runs before `since` are not read.
+    """
+    if not wanted:
+        return {}
+    hosts, profiles, moments = zip(*wanted, strict=True)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT wanted.host_id, wanted.profile, last.started_at"
+            " FROM unnest(%s::bigint[], %s::text[], %s::timestamptz[]) AS wanted(host_id, profile, since_at)"
+            " JOIN LATERAL (SELECT started_at FROM benchapp_run WHERE host_id = wanted.host_id"
+            " AND profile = wanted.profile AND started_at >= wanted.since_at"
+            " ORDER BY started_at DESC LIMIT 1) AS last ON true",
+            [list(hosts), list(profiles), list(moments)],
+        )
+        rows: list[tuple[int, str, datetime]] = cursor.fetchall()
+    return {(host_id, profile): started_at for host_id, profile, started_at in rows}

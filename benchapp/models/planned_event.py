@@ -6,8 +6,7 @@ from typing import Self
 from django.contrib.postgres.functions import RandomUUID
 from django.db import models
 
-from benchapp.models.access.person_names import name_person
-from benchapp.models.account import User
+from benchapp.models.account import User, name_person
 from benchapp.models.incident import Incident
 from benchapp.models.list_entry import ListEntry, ListLogEntry
 

@@ -7,8 +7,7 @@ from datetime import datetime
 from django.contrib.postgres.functions import RandomUUID
 from django.db import models
 
-from benchapp.models.access.person_names import name_person
-from benchapp.models.account import User
+from benchapp.models.account import User, name_person
 from benchapp.models.list_entry import Resource
 
 

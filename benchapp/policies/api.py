@@ -43,7 +43,7 @@ from benchapp.models import (
     DetectionPolicyAction,
     DryRunState,
 )
-from benchapp.models.policies.thresholds import list_matching_series
+from benchapp.models.coverage import list_matching_series
 from benchapp.policies.read import list_detection_policies, read_detection_policy, read_dry_run
 from benchapp.policies.write import (
     DRY_RUN_SERIES_MAXIMUM,

@@ -49,7 +49,7 @@ from benchapp.models import (
     Role,
     name_scopes,
 )
-from benchapp.models.policies.thresholds import list_matching_series
+from benchapp.models.coverage import list_matching_series
 from benchapp.policies.read import list_detection_policies, list_dry_runs, read_detection_policy, read_dry_run
 from benchapp.policies.write import DRY_RUN_DAYS, POLICIES, UnknownDryRun, cancel_dry_run, start_dry_run
 

@@ -56,7 +56,7 @@ from benchapp.models import (
     Series,
     User,
 )
-from benchapp.models.policies.thresholds import list_matching_series, read_thresholds
+from benchapp.models.coverage import list_matching_series, read_thresholds
 
 LABEL_MAXIMUM: Final = 300
 # Detection evaluates each different filter for each batch of series.

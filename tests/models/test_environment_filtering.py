@@ -9,8 +9,8 @@ from benchapp.catalog.grammar import BadFilter, parse_filter
 from benchapp.framework.write.conflicts import BadValue
 from benchapp.incidents.write.planned_events import EVENTS
 from benchapp.models import Change, Host, PlannedEvent, Run, Series
+from benchapp.models.coverage import match_hosts
 from benchapp.models.filtering import match_changes, match_runs, match_series
-from benchapp.models.host_filtering import match_hosts
 from benchapp.series.read.dimension_values import read_facet
 from tests.factories import (
     NOON,

@@ -18,8 +18,8 @@ from benchapp.charts.read.series_grid import read_series_grid
 from benchapp.framework.write.conflicts import BadValue
 from benchapp.incidents.write.planned_events import EVENTS
 from benchapp.models import Change, Host, PlannedEvent, Run, Series
+from benchapp.models.coverage import match_hosts
 from benchapp.models.filtering import match_changes, match_measurements, match_runs, match_series
-from benchapp.models.host_filtering import match_hosts
 from benchapp.models.measurement import Measurement
 from benchapp.series.read.dimension_values import list_label_names, read_facet
 from benchapp.series.read.selected_levels import LevelRange

@@ -16,7 +16,7 @@ FACT = "<div><dt>Ticket</dt><dd>{{ row.ticket }}</dd></div>\n"
 INPUT = '<input type="text" name="ticket" maxlength="60" aria-label="Ticket" value="{{ ticket }}">\n'
 # Texts, and before which text of their file they are inserted.
 TEXTS = {
-    "benchapp/models/policies/detection_policy.py": (
+    "benchapp/models/detection_policy.py": (
         ('"ticket", ', '"reason")'),
         (FIELD, "    reason = models"),
     ),
@@ -40,7 +40,7 @@ TEXTS = {
     ),
     "templates/notices/subscription.html": ((FACT.replace("row", "subscription"), "<div><dt>Owner</dt>"),),
     "templates/incidents/maintenance/planned_event.html": ((FACT, "<div><dt>State</dt>"),),
-    "benchapp/models/layouts/price.py": (('"ticket", ', '"currency"'), (FIELD, "    created_by = models")),
+    "benchapp/models/price.py": (('"ticket", ', '"currency"'), (FIELD, "    created_by = models")),
     "templates/layouts/prices.html": (
         (HEAD, '<th scope="col">Currency</th>'),
         (CELL.replace("row", "price"), "<td>{{ price.currency }}</td>"),

@@ -6,8 +6,7 @@ from datetime import datetime
 
 from benchapp.catalog.thresholds import Threshold
 from benchapp.models import Series, Subscription, ThresholdViolation
-from benchapp.models.notifications.stored_thresholds import read_stored_threshold
-from benchapp.models.planned_event_filtering import match_stored_filters
+from benchapp.models.coverage import match_stored_filters, read_stored_threshold
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from benchapp.charts.read.comparison_sides import (
 from benchapp.incidents.read.series_status import SeriesMark, find_worst_mark, read_series_marks
 from benchapp.incidents.rules.incidents import measure_multiple
 from benchapp.models import Level
-from benchapp.models.policies.thresholds import read_thresholds
+from benchapp.models.coverage import read_thresholds
 from benchapp.series.read.shapes import TargetRow, names_of
 from benchapp.series.rules import INTERVAL_FROM, Comparison, adjust, compare
 

@@ -13,7 +13,7 @@ from benchapp.charts.read.downsampling import from_us, read_columns, to_us
 from benchapp.charts.rules.downsampling import SampledPoints
 from benchapp.detection.changepoints.detector import change_indices
 from benchapp.framework.read.result_cache import read_versioned
-from benchapp.models.policies.thresholds import read_thresholds
+from benchapp.models.coverage import read_thresholds
 from benchapp.series.read.levels import LevelRow
 
 # Of all series of a chart together: finding the steps of as many takes 0.15 s, once after each new run.

@@ -41,7 +41,7 @@ from benchapp.detection.write.series import (
 )
 from benchapp.framework.times import format_moment
 from benchapp.models import Measurement, Series
-from benchapp.models.policies.thresholds import read_thresholds
+from benchapp.models.coverage import read_thresholds
 
 # Threshold of the search for changes below the policy's threshold.
 _FINEST: Final = 0.01

@@ -16,9 +16,8 @@ from benchapp.catalog.metrics import is_latency, list_judged_metrics
 from benchapp.detection.rules.evaluation_points import EVALUATED_EVERY, YOUNG_RUNS
 from benchapp.detection.rules.levels import KindSection, divide_kinds
 from benchapp.models import METRIC_FIELDS
+from benchapp.models.coverage import match_maintenance, read_thresholds
 from benchapp.models.measurement import KIND_CODE, are_same_kind, read_kind_code
-from benchapp.models.planned_event_filtering import match_maintenance
-from benchapp.models.policies.thresholds import read_thresholds
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

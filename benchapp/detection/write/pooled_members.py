@@ -29,8 +29,8 @@ from benchapp.detection.write.histories import (
     separate_kinds,
 )
 from benchapp.models import Series
+from benchapp.models.coverage import read_thresholds
 from benchapp.models.measurement import KIND_CODE
-from benchapp.models.policies.thresholds import read_thresholds
 
 Indices = NDArray[np.intp]
 

@@ -48,7 +48,7 @@ from benchapp.incidents.write.planned_events import (
     resume_planned_event,
 )
 from benchapp.models import METRIC_FIELDS, Host, PlannedEvent, PlannedEventKind, PlannedEventState, Role
-from benchapp.models.host_filtering import match_hosts
+from benchapp.models.coverage import match_hosts
 
 KINDS: Final = [
     (kind.value, str(kind.label))

@@ -26,8 +26,8 @@ from benchapp.incidents.rules.benchmark_health import (
     propose_threshold,
 )
 from benchapp.models import Change, DetectionResult, DetectionStatus, Series, Verdict
+from benchapp.models.coverage import read_thresholds
 from benchapp.models.filtering import match_series
-from benchapp.models.policies.thresholds import read_thresholds
 
 HealthGrouping = Literal["series", "host", "profile"]
 # Above, reading them takes seconds: the filter bar narrows.

@@ -21,8 +21,8 @@ from benchapp.detection.rules.significance import (
 from benchapp.framework.read.days import parse_moment
 from benchapp.incidents.read.changes import SeriesName, name_series
 from benchapp.models import Level, Measurement, Run, Series, Verdict
+from benchapp.models.coverage import read_thresholds
 from benchapp.models.measurement import are_same_kind, find_kind
-from benchapp.models.policies.thresholds import read_thresholds
 from benchapp.series.read.levels import LevelRuns, LevelSpan, read_level_runs
 
 __all__ = [

@@ -17,8 +17,8 @@ from benchapp.models import (
     PlannedEventState,
     Series,
 )
+from benchapp.models.coverage import match_stored_filters
 from benchapp.models.planned_event import PlannedEventQuerySet
-from benchapp.models.planned_event_filtering import match_stored_filters
 
 _SCOPES_MAXIMUM: Final = 50
 _MUTES_MAXIMUM: Final = 20

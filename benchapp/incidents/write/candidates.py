@@ -34,7 +34,7 @@ from benchapp.models import (
     PlannedEventKind,
     Series,
 )
-from benchapp.models.planned_event_filtering import match_planned_events
+from benchapp.models.coverage import match_planned_events
 
 # Changes that began longer before the current batch are not assigned any more.
 _REACH: Final = timedelta(days=60)

@@ -31,9 +31,8 @@ from benchapp.models import (
     Series,
     User,
 )
+from benchapp.models.coverage import match_hosts, read_stored_filter
 from benchapp.models.filtering import match_runs, match_series
-from benchapp.models.host_filtering import match_hosts
-from benchapp.models.planned_event_filtering import read_stored_filter
 
 # A host that is out longer is retired; a permanent new level is accepted as the baseline.
 SPAN_MAXIMUM: Final = timedelta(days=366)

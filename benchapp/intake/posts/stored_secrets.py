@@ -32,7 +32,7 @@ from benchapp.models import (
     Target,
     Workload,
 )
-from benchapp.models.environment import ENVIRONMENT_FIELDS
+from benchapp.models.series import ENVIRONMENT_FIELDS
 from benchapp.storage.write.identity import environment_key, key_of, series_key
 
 _BATCH_SIZE: Final = 200

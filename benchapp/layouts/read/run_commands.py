@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from benchapp.framework.read.binary_columns import fetch_rows
 from benchapp.models import Measurement, Run, Series
-from benchapp.models.requests.request_policy import RunSpecification, read_specification
+from benchapp.models.request_policy import RunSpecification, read_specification
 
 # Measurements that are looked at, the newest of each series: one that is measured often must not hide the others.
 _ROWS_MAXIMUM: Final = 500

@@ -2,8 +2,7 @@
 
 from django.db import models
 
-from benchapp.models.access.person_names import name_person
-from benchapp.models.account import User
+from benchapp.models.account import User, name_person
 from benchapp.models.list_entry import Resource
 from benchapp.models.study import PanelKind, StudyPanel
 

@@ -2,12 +2,10 @@
 
 from django.db import models
 
-from benchapp.models.access.person_names import name_person
-from benchapp.models.account import User
+from benchapp.models.account import User, name_person
 from benchapp.models.host import Host
 from benchapp.models.list_entry import Resource
-from benchapp.models.requests.request_policy import describe_parameters
-from benchapp.models.schedules.timetable import write_clock, write_interval
+from benchapp.models.request_policy import describe_parameters, write_clock, write_interval
 
 WANTED_SCHEDULES_MAXIMUM = 20
 

@@ -35,7 +35,7 @@ from benchapp.framework.queue import wake_notify
 from benchapp.framework.write.conflicts import BadValue
 from benchapp.layouts.read.ranking import Verdict
 from benchapp.models import Channel, Role, Scope, Subscription, User
-from benchapp.models.notifications.stored_thresholds import read_stored_threshold
+from benchapp.models.coverage import read_stored_threshold
 from benchapp.notices.read.layout_answers import LayoutFacts, read_layout_answer
 from benchapp.notices.read.subscriptions import list_subscriptions, read_subscription
 from benchapp.notices.read.violations import VIOLATIONS_SHOWN, ViolationRow, list_violations

@@ -9,7 +9,7 @@ from typing import Final
 from benchapp.catalog.metrics import format_with_unit
 from benchapp.catalog.thresholds import NEWEST_RUNS, Threshold
 from benchapp.models import NewestValues, ThresholdViolation
-from benchapp.models.notifications.stored_thresholds import read_stored_threshold
+from benchapp.models.coverage import read_stored_threshold
 from benchapp.series.read.series import read_rows
 
 VIOLATIONS_SHOWN: Final = 100

@@ -13,7 +13,7 @@ from django.utils import timezone
 from benchapp.catalog.grammar import BadFilter, parse_filter
 from benchapp.framework.write.conflicts import retry_conflicts
 from benchapp.models import Notice, NoticeState, Subscription
-from benchapp.models.host_filtering import match_hosts
+from benchapp.models.coverage import match_hosts
 from benchapp.notices.write.enqueue import list_active
 from benchapp.notices.write.host_message import (
     HostSilence,

@@ -11,8 +11,8 @@ import structlog
 from benchapp.catalog.grammar import BadFilter, parse_filter
 from benchapp.detection.rules.staleness import ExpectedRun, expect_run
 from benchapp.models import Host, PlannedEvent, PlannedEventKind, State, Submission
-from benchapp.models.host_filtering import match_hosts
-from benchapp.models.last_runs import read_last_runs
+from benchapp.models.coverage import match_hosts
+from benchapp.models.measurement import read_last_runs
 
 log = structlog.get_logger(__name__)
 

@@ -27,16 +27,16 @@ from benchapp.models import (
     Subscription,
     ThresholdViolation,
 )
-from benchapp.models.filtering import match_facts, match_series
-from benchapp.models.measurement import are_same_kind, select_kind
-from benchapp.models.notifications.stored_thresholds import read_stored_threshold
-from benchapp.models.notifications.violating_levels import select_violating
-from benchapp.models.planned_event_filtering import (
+from benchapp.models.coverage import (
     match_maintenance,
     match_planned_events,
     match_stored_filters,
     read_stored_filter,
+    read_stored_threshold,
+    select_violating,
 )
+from benchapp.models.filtering import match_facts, match_series
+from benchapp.models.measurement import are_same_kind, select_kind
 from benchapp.notices.write.outbox import Draft, lock_existing, put_notices
 from benchapp.notices.write.threshold_message import (
     ThresholdEvent,

@@ -26,9 +26,8 @@ from benchapp.intake.normalize.store import recalculate_series
 from benchapp.intake.posts.stored_secrets import STORED, clean_rows
 from benchapp.judge import redetect
 from benchapp.models import DetectionPolicy, PlannedEvent, PlannedEventKind, Series
+from benchapp.models.coverage import list_matching_series, read_stored_filter
 from benchapp.models.filtering import match_series
-from benchapp.models.planned_event_filtering import read_stored_filter
-from benchapp.models.policies.thresholds import list_matching_series
 from benchapp.operation.archive.container import (
     FORMAT_MEMBER,
     MANIFEST_MEMBER,

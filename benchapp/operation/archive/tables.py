@@ -45,8 +45,8 @@ from benchapp.models import (
     User,
     Workload,
 )
+from benchapp.models.coverage import read_stored_filter
 from benchapp.models.filtering import match_runs, match_series
-from benchapp.models.planned_event_filtering import read_stored_filter
 
 FORMAT: Final = 1
 

@@ -24,8 +24,7 @@ from benchapp.framework.read.days import DayRange
 from benchapp.framework.read.result_cache import DAYS_S, read_cached
 from benchapp.incidents.rules.incidents import measure_multiple
 from benchapp.models import Change, ChangeState, Series, State, Submission
-from benchapp.models.planned_event_filtering import match_maintenance
-from benchapp.models.policies.thresholds import read_thresholds
+from benchapp.models.coverage import match_maintenance, read_thresholds
 from benchapp.series.read.levels import find_level, read_levels
 
 DAYS: Final = 90

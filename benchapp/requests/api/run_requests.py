@@ -54,7 +54,7 @@ from benchapp.framework.api.problems import (
 from benchapp.framework.api.responses import answer_json
 from benchapp.framework.api.view import ApiView, read_body
 from benchapp.models import Host, RunRequestState
-from benchapp.models.requests.request_policy import read_value
+from benchapp.models.request_policy import read_value
 from benchapp.requests.read.run_requests import (
     HostPolicy,
     RequestFilter,

@@ -10,7 +10,7 @@ from benchapp.catalog.metrics import format_percent
 from benchapp.framework.pages.access import can
 from benchapp.framework.pages.page_context import find_visitor
 from benchapp.models import Role, RunRequestState
-from benchapp.models.requests.request_policy import REFUSALS, describe_parameters
+from benchapp.models.request_policy import REFUSALS, describe_parameters
 from benchapp.requests.read.run_requests import (
     Repeatability,
     RequestFilter,

@@ -29,7 +29,7 @@ from benchapp.models import (
     Series,
     name_person,
 )
-from benchapp.models.requests.request_policy import (
+from benchapp.models.request_policy import (
     ParameterValue,
     RunSpecification,
     describe_allowed,

@@ -8,7 +8,7 @@ from typing import Any
 from django.utils import timezone
 
 from benchapp.detection.rules.staleness import expect_run
-from benchapp.models.last_runs import read_last_runs
+from benchapp.models.measurement import read_last_runs
 
 
 @dataclass(frozen=True, slots=True)

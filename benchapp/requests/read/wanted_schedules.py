@@ -15,8 +15,15 @@ from django.db.models import Q, QuerySet
 from benchapp.framework.read.binary_columns import fetch_rows
 from benchapp.framework.read.pagination import BadCursor, Page
 from benchapp.models import Host, ScheduleAdoption, WantedSchedule
-from benchapp.models.requests.request_policy import REFUSALS, ParameterValue, RunSpecification, find_refusal
-from benchapp.models.schedules.timetable import find_first_minute, list_next_starts, spread_minute
+from benchapp.models.request_policy import (
+    REFUSALS,
+    ParameterValue,
+    RunSpecification,
+    find_first_minute,
+    find_refusal,
+    list_next_starts,
+    spread_minute,
+)
 from benchapp.requests.read.schedules import InstalledSchedule, read_installed
 
 STARTS_SHOWN: Final = 5

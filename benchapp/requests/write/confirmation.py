@@ -28,7 +28,7 @@ from benchapp.models import (
     RunRequest,
     User,
 )
-from benchapp.models.requests.request_policy import RunSpecification, read_specification
+from benchapp.models.request_policy import RunSpecification, read_specification
 from benchapp.requests.write.run_requests import RequestOrigin, RequestRefused, repeat_run
 
 log = structlog.get_logger(__name__)

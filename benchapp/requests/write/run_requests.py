@@ -23,7 +23,7 @@ from benchapp.models import (
     RunRequestState,
     User,
 )
-from benchapp.models.requests.request_policy import (
+from benchapp.models.request_policy import (
     REFUSALS,
     ParameterValue,
     RunSpecification,

@@ -11,17 +11,15 @@ from django.utils import timezone
 from benchapp.framework.write.audit import record_write
 from benchapp.framework.write.conflicts import BadValue, retry_conflicts
 from benchapp.models import WANTED_SCHEDULES_MAXIMUM, AuditKind, Host, ScheduleAdoption, User, WantedSchedule
-from benchapp.models.requests.request_policy import (
-    ParameterValue,
-    describe_parameters,
-    is_number,
-    parse_parameter,
-)
-from benchapp.models.schedules.timetable import (
+from benchapp.models.request_policy import (
     DAY_MINUTES,
     DAY_S,
     INTERVALS,
     WEEK_S,
+    ParameterValue,
+    describe_parameters,
+    is_number,
+    parse_parameter,
     read_clock,
     write_clock,
     write_interval,

@@ -19,9 +19,9 @@ from benchapp.detection.rules.noise_profile import FEWEST_NEW_RUNS
 from benchapp.detection.rules.staleness import find_stale_after
 from benchapp.framework.read.binary_columns import fetch_arrays, fetch_rows, from_us, write_ids
 from benchapp.models import METRIC_FIELDS, Level, Run, Slope, read_slope
+from benchapp.models.coverage import match_maintenance
 from benchapp.models.filtering import match_facts
 from benchapp.models.measurement import KIND_CODE, are_same_kind, read_kind_code, select_kind
-from benchapp.models.planned_event_filtering import match_maintenance
 
 # Below this number of runs a level is not evaluated.
 DETECTION_RUNS_MINIMUM: Final = FEWEST_NEW_RUNS + 1

@@ -25,9 +25,9 @@ from benchapp.catalog.metrics import Metric, is_latency
 from benchapp.detection.rules.levels import describe_values
 from benchapp.framework.read.binary_columns import fetch_arrays, from_us, to_us
 from benchapp.models import Environment, Measurement, Run, SeriesEnvironment
+from benchapp.models.coverage import match_maintenance
 from benchapp.models.filtering import match_environment, match_facts
 from benchapp.models.measurement import KIND_CODE, are_same_kind, read_kind_code
-from benchapp.models.planned_event_filtering import match_maintenance
 from benchapp.series.read.levels import (
     MAIN_METRICS,
     CurrentLevel,

@@ -21,7 +21,7 @@ from benchapp.incidents.read.series_status import (
     read_series_marks,
 )
 from benchapp.models import SAMPLE_HOST, Host, Run, Series
-from benchapp.models.host_filtering import match_hosts
+from benchapp.models.coverage import match_hosts
 from benchapp.requests.read.schedules import HostSchedule, list_known, read_schedules
 from benchapp.requests.read.wanted_schedules import find_different_hosts
 from benchapp.series.read.environment_changes import (

@@ -28,8 +28,8 @@ from benchapp.models import (
     Series,
     Verdict,
 )
+from benchapp.models.coverage import match_planned_events
 from benchapp.models.filtering import match_series
-from benchapp.models.planned_event_filtering import match_planned_events
 from tests.detection.write.judging import judge_all, make_cells, make_level
 from tests.factories import (
     NOON,

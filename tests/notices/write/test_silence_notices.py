@@ -10,8 +10,8 @@ from django.test.utils import CaptureQueriesContext
 
 from benchapp.catalog.grammar import parse_filter
 from benchapp.models import Host, Notice, NoticeState, PlannedEvent, PlannedEventKind, State, Submission
-from benchapp.models.host_filtering import matches_host
-from benchapp.models.last_runs import read_last_runs
+from benchapp.models.coverage import matches_host
+from benchapp.models.measurement import read_last_runs
 from benchapp.notices.write.silence_notices import notify_silent_hosts
 from benchapp.storage.write.hosts import retire_host
 from tests.factories import NOON, make_host, make_run, make_runs, make_series, make_submission, make_target

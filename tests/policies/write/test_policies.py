@@ -7,7 +7,7 @@ import pytest
 from benchapp.framework.write.conflicts import BadValue
 from benchapp.framework.write.list_entries import UnknownEntry
 from benchapp.models import Change, DetectionPolicy, DetectionPolicyLogEntry, DetectionResult, Run, Series
-from benchapp.models.policies.thresholds import read_thresholds
+from benchapp.models.coverage import read_thresholds
 from benchapp.policies import write
 from benchapp.policies.write import (
     cancel_detection_policy,

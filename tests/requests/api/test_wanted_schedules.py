@@ -6,7 +6,7 @@ import pytest
 from django.utils import timezone
 
 from benchapp.models import AuditRecord, Role, ScheduleAdoption, Scope, WantedSchedule
-from benchapp.models.schedules.timetable import list_next_starts, spread_minute
+from benchapp.models.request_policy import list_next_starts, spread_minute
 from benchapp.requests.read.wanted_schedules import find_zone
 from tests.factories import (
     make_environment,

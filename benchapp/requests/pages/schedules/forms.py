@@ -7,7 +7,7 @@ from django import forms
 from benchapp.framework.pages.list_entries import ResourceForm
 from benchapp.framework.write.conflicts import BadValue
 from benchapp.models import WantedSchedule
-from benchapp.models.schedules.timetable import INTERVALS
+from benchapp.models.request_policy import INTERVALS
 from benchapp.requests.write.wanted_schedules import (
     DIRECTORY_MAXIMUM,
     NAMES_IN_WORDS,

@@ -9,8 +9,7 @@ from typing import Final
 from benchapp.framework.read.audit import AuditRow
 from benchapp.framework.times import format_clock, format_day
 from benchapp.models import ScheduleAdoption, WantedSchedule
-from benchapp.models.requests.request_policy import describe_parameters
-from benchapp.models.schedules.timetable import find_first_minute, write_clock
+from benchapp.models.request_policy import describe_parameters, find_first_minute, write_clock
 from benchapp.requests.read.schedules import InstalledSchedule
 from benchapp.requests.read.wanted_schedules import (
     ComparedSchedule,

@@ -4,8 +4,7 @@ from datetime import date
 
 from django.db import models
 
-from benchapp.models.access.person_names import name_person
-from benchapp.models.account import User
+from benchapp.models.account import User, name_person
 from benchapp.models.list_entry import Resource
 
 PRICE_AMOUNTS: tuple[str, ...] = (

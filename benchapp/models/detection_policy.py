@@ -8,8 +8,7 @@ from django.contrib.postgres.functions import RandomUUID
 from django.db import models
 
 from benchapp.catalog.metrics import SMALLEST_CHANGES
-from benchapp.models.access.person_names import name_person
-from benchapp.models.account import User
+from benchapp.models.account import User, name_person
 from benchapp.models.list_entry import ListEntry, ListLogEntry
 
 # As relative changes; levels of less than 1 % are within the buckets of fio's percentiles.

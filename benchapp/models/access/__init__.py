@@ -1,1 +1,0 @@
-"""Access: audit records, identities at a provider."""

@@ -1,1 +1,0 @@
-"""Stored thresholds and the series that violate them; remembered answers to layout questions."""

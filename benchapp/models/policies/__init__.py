@@ -1,1 +1,0 @@
-"""Detection policies: their tables, and the thresholds of series."""

@@ -1,1 +1,0 @@
-"""Runs that the server requests of hosts, and what hosts allow."""
