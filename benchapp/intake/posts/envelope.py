@@ -336,7 +336,9 @@ _DEVICE: Final[Mapping[str, Field]] = {
 }
 # The members of an entry of `targets`.
 TARGETS: Final[Mapping[str, Field]] = {
-    "path": Field(_read_path, {"type": "string", "pattern": "^/", "maxLength": _PATH_MAXIMUM}),
+    "path": Field(
+        _read_path, {"type": "string", "pattern": "^/", "maxLength": _PATH_MAXIMUM, "example": "/data/file"}
+    ),
     "mount_point": _text(_PATH_MAXIMUM),
     "device": Field(
         _read_device,
