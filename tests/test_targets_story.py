@@ -2,9 +2,11 @@
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from unittest import mock
 from uuid import UUID
@@ -346,3 +348,44 @@ def test_two_workers_name_one_series_once() -> None:
     assert set(Series.objects.values_list("target_name", flat=True)) == {"sda", "sdb", "sdc"}
     assert Series.objects.count() == 3
     assert Measurement.objects.count() == 5
+
+
+@pytest.fixture
+def benchfio(tmp_path: Path) -> Path:
+    """Make a tree of bench-fio: a folder for each drive, with one for each block size."""
+    for drive, filename in (("NVME", "/dev/nvme0n1"), ("SATA", "/dev/sda"), ("RAID", "/dev/md0")):
+        for size in ("4k", "64k"):
+            folder = tmp_path / "benchfio" / drive / size
+            folder.mkdir(parents=True)
+            for depth in ("1", "8", "32"):
+                place = {"filename": filename, "bs": size, "iodepth": depth}
+                (folder / f"randread-{depth}-1.json").write_text(make_report(0, [(place, 500)]))
+    return tmp_path / "benchfio"
+
+
+def import_tree(place: Path, *arguments: str) -> None:
+    call_command("import", str(place), "--host", "lab1", "--create-host", "--quiet", *arguments)
+
+
+def test_drives_of_an_imported_tree_have_their_own_series(benchfio: Path) -> None:
+    import_tree(benchfio)
+
+    names = Counter(Series.objects.values_list("target_name", flat=True))
+    assert names == {"nvme0n1": 6, "sda": 6, "md0": 6}
+    assert set(Series.objects.values_list("measurement_count", flat=True)) == {1}
+
+
+def test_folders_of_an_imported_tree_can_name_the_targets(benchfio: Path) -> None:
+    import_tree(benchfio, "--pattern", "{name}/{bs}/*")
+
+    assert Counter(Series.objects.values_list("target_name", flat=True)) == {"NVME": 6, "SATA": 6, "RAID": 6}
+
+
+def test_file_whose_folder_does_not_match_is_rejected(
+    benchfio: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        call_command("import", str(benchfio), "--host", "lab1", "--create-host", "--pattern", "{name}/old/*")
+
+    assert "file-unknown: 18 files" in capsys.readouterr().out
+    assert not Series.objects.exists()

@@ -1,7 +1,7 @@
 """Check the files of an import, and make the submission of each output; without the database."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -14,9 +14,12 @@ from benchapp.intake.importing.discovery import (
     read_dated_file,
     read_file,
 )
+from benchapp.intake.importing.file_parameters import FileParameters, UnknownFile
 from benchapp.intake.importing.log_pairing import Pairing, is_log, make_submission, pair_logs, plain_name
 from benchapp.intake.posts.envelope import BadEnvelope
 from benchapp.intake.posts.format_check import Fault, check_format
+from benchapp.intake.posts.metadata import BadLayout
+from benchapp.intake.posts.query_parameters import read_parameters
 from benchapp.intake.posts.submissions import IncomingSubmission
 
 _BEGINNING_BYTES: Final = 256 * 1024
@@ -29,12 +32,12 @@ GroupName = Literal["rejected", "foreign", "unmatched_logs"]
 class ImportOptions:
     """Options for all files of an import.
 
-    parameters: as `query_parameters.read_parameters` returns them. dates_by_file: the modification time of a file is
-    the start of a run whose output has none. is_queued: submissions are left to the workers, and not waited for.
+    parameters: of all files, and by their names and folders. dates_by_file: the modification time of a file is the
+    start of a run whose output has none. is_queued: submissions are left to the workers, and not waited for.
     """
 
     host_id: int
-    parameters: Mapping[str, Any]
+    parameters: FileParameters
     dates_by_file: bool = False
     is_queued: bool = False
 
@@ -102,7 +105,13 @@ def check_file(task: FileTask, options: ImportOptions) -> CheckedFile:
         return _skip(task, _check_beginning(path, error))
     if fault := check_format(output):
         return _skip(task, fault)
-    parameters = dict(options.parameters)
+    try:
+        own = replace(options.parameters, folder=path.parent.absolute().as_posix()).read(path.name)
+        parameters = read_parameters(own.items())
+    except UnknownFile as error:
+        return _skip(task, Fault("file-unknown", str(error)))
+    except BadLayout as error:
+        return _skip(task, Fault("parameter-invalid", f"{error.pointer.lstrip('/')}: {error}"))
     if options.dates_by_file:
         parameters["started_at"] = parameters.get("started_at") or modified_at.isoformat()
     submission, log_count, skipped = _make_submission(task, output, parameters, options.host_id)

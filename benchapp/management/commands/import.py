@@ -14,6 +14,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from benchapp.framework.queue import wake_up
 from benchapp.intake.importing.checking import ImportOptions
 from benchapp.intake.importing.discovery import Folder, find_folders
+from benchapp.intake.importing.file_parameters import BadFileParameters, FileParameters, read_name_pattern
 from benchapp.intake.importing.files import (
     FileGroup,
     ImportSummary,
@@ -49,6 +50,12 @@ class Command(BaseCommand):
         pairs: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
         add("--target", metavar="KEY=VALUE", help="target fields: volume_type=gp3 volume_count=4 …", **pairs)
         add("--label", metavar="KEY=VALUE", help="labels: rack=r12 …", **pairs)
+        add(
+            "--pattern",
+            default="",
+            metavar="P",
+            help="parameters in the names of files and folders: '{name}/{bs}/*'",
+        )
         add("--profile", default="", metavar="P", help="profile name")
         add(
             "--started-at",
@@ -149,14 +156,18 @@ def _read_options(options: Mapping[str, Any]) -> ImportOptions:
     pairs += [("time_zone", options["time_zone"])] if options["time_zone"] else []
     pairs += [("started_at", started_at)] if started_at and started_at != _BY_FILE else []
     try:
-        parameters = read_parameters(pairs)
+        read_parameters(pairs)
+        pattern = read_name_pattern(options["pattern"])
         host = find_host(options["host"], may_create=options["create_host"])
     except BadLayout as error:
         raise CommandError(f"{error.pointer.lstrip('/')}: {error}") from error
-    except (BadParameter, UnknownHost, EnrollmentRefused) as error:
+    except (BadParameter, BadFileParameters, UnknownHost, EnrollmentRefused) as error:
         raise CommandError(str(error)) from error
     return ImportOptions(
-        host.pk, parameters, dates_by_file=started_at == _BY_FILE, is_queued=options["no_wait"]
+        host.pk,
+        FileParameters(dict(pairs), pattern),
+        dates_by_file=started_at == _BY_FILE,
+        is_queued=options["no_wait"],
     )
 
 

@@ -17,10 +17,10 @@ from benchapp.intake.importing import checking
 from benchapp.intake.importing import files as importing
 from benchapp.intake.importing.checking import ImportOptions
 from benchapp.intake.importing.discovery import UnreadableFile, find_folders, read_file
+from benchapp.intake.importing.file_parameters import FileParameters
 from benchapp.intake.importing.files import ImportSummary, import_files
 from benchapp.intake.importing.log_pairing import is_log, pair_logs
 from benchapp.intake.normalize import batch, plan
-from benchapp.intake.posts.query_parameters import read_parameters
 from benchapp.intake.posts.submissions import unpack
 from benchapp.management.progress import Progress, describe, draw_bar
 from benchapp.models import Host, Kind, Run, State, Submission
@@ -46,7 +46,7 @@ def put(folder: Path, name: str, output: str = "07_json.out") -> Path:
 
 
 def run_import(*places: Path, **options: object) -> ImportSummary:
-    order = ImportOptions(options.pop("host_id", None) or make_host().pk, read_parameters([]), **options)  # type: ignore[arg-type]
+    order = ImportOptions(options.pop("host_id", None) or make_host().pk, FileParameters(), **options)  # type: ignore[arg-type]
     *_, summary = import_files(find_folders(places), order)
     return summary
 
@@ -392,7 +392,7 @@ def test_asked_to_stop_it_settles_what_it_has_and_ends(folder: Path, monkeypatch
     monkeypatch.setattr(importing, "BATCH_SIZE", 1)
     for name in ("a.json", "sub/b.json", "sub/c.json"):
         put(folder, name)
-    order = ImportOptions(make_host().pk, read_parameters([]))
+    order = ImportOptions(make_host().pk, FileParameters())
 
     *_, summary = import_files(find_folders([folder]), order, should_stop=lambda: True)
 
