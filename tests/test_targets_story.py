@@ -14,6 +14,7 @@ from uuid import UUID
 import pytest
 from django.core.management import call_command
 from django.db import connection
+from django.test import Client
 
 from benchapp import judge, tasks
 from benchapp.fio import PARSER_VERSION
@@ -389,3 +390,92 @@ def test_file_whose_folder_does_not_match_is_rejected(
 
     assert "file-unknown: 18 files" in capsys.readouterr().out
     assert not Series.objects.exists()
+
+
+def read_sentences() -> set[str]:
+    rows = Measurement.objects.values_list("badges", flat=True)
+    return {badge["sentence"] for badges in rows for badge in badges if badge["code"] == "several-targets"}
+
+
+@pytest.mark.parametrize(
+    ("places", "name", "sentences"),
+    [
+        (["/dev/sda", "/dev/sdb"], None, set()),
+        (
+            ["/dev/sda:/dev/sdb"],
+            None,
+            {"The job opened 2 targets: sda, sdb. The values are of all together."},
+        ),
+        # A name of the sender accepts the sum.
+        (["/dev/sda:/dev/sdb"], "jbod", set()),
+        (["/mnt/a/1:/mnt/a/2"], None, set()),
+        (
+            ["/dev/sda", "/dev/sdb"],
+            "disk",
+            {"2 targets have the name disk and one series: sda, sdb. Its level may be that of none."},
+        ),
+        (["/dev/sda", "/dev/sda"], "disk", set()),
+    ],
+)
+def test_values_of_several_targets_are_marked(
+    places: list[str], name: str | None, sentences: set[str]
+) -> None:
+    submit(
+        0, make_report(0, [({"filename": place}, 500) for place in places]), target=UNNAMED | {"name": name}
+    )
+
+    normalize_batch()
+
+    assert read_sentences() == sentences
+
+
+def test_series_of_different_workloads_are_not_mixed_by_one_name() -> None:
+    jobs = [(SDA, 500), (SDB | {"iodepth": "8"}, 500)]
+    submit(0, make_report(0, jobs), target=UNNAMED | {"name": "disk"})
+
+    normalize_batch()
+
+    assert read_sentences() == set()
+
+
+def test_mixed_targets_are_named_on_the_pages_of_run_and_series(client: Client) -> None:
+    submit(0, make_report(0, [(SDA, 500), (SDB, 200)]), target=UNNAMED | {"name": "disk"})
+    normalize_batch()
+    client.force_login(make_user())
+
+    for address in (f"/runs/{Run.objects.get().pk}/", f"/series/{Series.objects.get().pk}/"):
+        page = " ".join(client.get(address).content.decode().split())
+        assert "2 targets have the name disk and one series: sda, sdb." in page
+    assert "Measure each target by a job without a target name" in page
+
+
+def test_import_lists_what_mixes_targets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "raid.json").write_text(make_report(0, [({"filename": "/dev/sda:/dev/sdb"}, 500)]))
+
+    call_command("import", str(tmp_path), "--host", "lab1", "--create-host")
+
+    printed = capsys.readouterr().out
+    assert "stored, but several targets share a value or a series: 1 file" in printed
+    assert "The job opened 2 targets: sda, sdb." in printed
+
+
+def test_memory_of_another_target_is_marked_there_alone() -> None:
+    targets = [
+        {"path": "/data", "mount_point": "/data", "layout": {"filesystem": "xfs"}},
+        {
+            "path": "/tmp",
+            "mount_point": "/tmp",
+            "layout": {"filesystem": "tmpfs"},
+            "memory_filesystem": "tmpfs",
+        },
+    ]
+    jobs = [({"directory": "/data"}, 500), ({"directory": "/tmp"}, 90_000)]
+    submit(0, make_report(0, jobs), targets=targets, target={"filesystem": "xfs"})
+
+    normalize_batch()
+
+    marked = {
+        row.series.target_name: any(badge["code"] == "memory-filesystem" for badge in row.badges)
+        for row in Measurement.objects.select_related("series")
+    }
+    assert marked == {"/data": False, "/tmp": True}

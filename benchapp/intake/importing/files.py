@@ -25,7 +25,8 @@ from benchapp.intake.posts.submissions import (
     accept_submissions,
     retry_submission,
 )
-from benchapp.models import Host, State, Submission
+from benchapp.models import Host, Measurement, State, Submission
+from benchapp.series.validity.badges import SEVERAL_TARGETS
 from benchapp.storage.write.hosts import check_host_name
 
 # File names listed per group; a folder of a million files must not fill the memory.
@@ -62,6 +63,7 @@ class ImportSummary:
     rejected: dict[str, FileGroup] = field(default_factory=dict)
     foreign: dict[str, FileGroup] = field(default_factory=dict)
     unmatched_logs: dict[str, FileGroup] = field(default_factory=dict)
+    mixed: dict[str, FileGroup] = field(default_factory=dict)
 
 
 def find_host(name: str, *, may_create: bool = False) -> Host:
@@ -114,8 +116,24 @@ def _submit(batch: Sequence[OutputFile], options: ImportOptions, summary: Import
     if not options.is_queued:
         process_submissions(ids)
     rows = Submission.objects.filter(id__in=ids).defer("body").annotate(run_count=Count("runs")).in_bulk()
+    mixed = _read_mixed(ids)
     for output, result in zip(batch, accepted, strict=True):
         _count_result(output, result.outcome, rows[result.id], summary)
+        if result.id in mixed:
+            _add_to_group(summary.mixed, SEVERAL_TARGETS, mixed[result.id], output.path)
+
+
+def _read_mixed(ids: set[UUID]) -> dict[UUID, str]:
+    """Return which targets the results mix in one measurement or series, a sentence each, by submission."""
+    rows = Measurement.objects.filter(
+        run__submission__in=ids, run__badges__contains=[SEVERAL_TARGETS]
+    ).order_by("run", "position")
+    sentences: dict[UUID, str] = {}
+    for submission_id, badges in rows.values_list("run__submission", "badges"):
+        for badge in badges:
+            if badge["code"] == SEVERAL_TARGETS:
+                sentences.setdefault(submission_id, badge["sentence"])
+    return sentences
 
 
 def accept_or_retry(submissions: Sequence[IncomingSubmission]) -> list[AcceptResult]:

@@ -3,13 +3,13 @@
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any, Final
 
 import orjson
-from msgspec.structs import replace
+from msgspec.structs import replace as replace_struct
 
 from benchapp.fio import PARSER_VERSION, UnreadableOutput, read_output
 from benchapp.fio.notes import Notes, list_missing_clients
@@ -28,7 +28,7 @@ from benchapp.intake.normalize.sender_context import (
     parse_context,
 )
 from benchapp.intake.normalize.traces import PlannedTrace, RunTraces, parse_traces
-from benchapp.intake.normalize.validity_inputs import RunContext, read_run_context
+from benchapp.intake.normalize.validity_inputs import RunContext, describe_other, read_run_context
 from benchapp.intake.posts.envelope import SendingAgent
 from benchapp.intake.posts.published_document import MEASUREMENTS_MAXIMUM
 from benchapp.series.validity.badges import sort_codes
@@ -52,13 +52,21 @@ _SMALL_FILES: Final = ("gitlab-smallfiles", "1001")
 _MEASURED: Final = ("read", "write", "trim", "mixed", "sync")
 
 
+_UNKNOWN: Final = MeasuredTarget(None)
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedTarget:
-    """A row of Target. former_keys: of the targets that the same storage had before its name was known, best first."""
+    """A row of Target. former_keys: of the targets that the same storage had before its name was known, best first.
+
+    measured: what was opened, and is_other: not what the environment of the run describes.
+    """
 
     key: bytes
     fields: Mapping[str, Any]
     former_keys: tuple[bytes, ...] = ()
+    measured: MeasuredTarget = _UNKNOWN
+    is_other: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +189,20 @@ def _plan_run(
         document, environment=environment, target=sender.target, conditions=conditions, failure=failure
     )
     targets = _plan_targets(sender, document, is_pool=source.scope.startswith("pool:"))
-    planned = _plan_measurements(source.scope, targets, document, context=context, traces=traces)
+    contexts = [
+        describe_other(context, environment, target=each.fields, entry=each.measured.entries[0])
+        if each.is_other
+        else context
+        for each in targets
+    ]
+    planned = _plan_measurements(
+        source.scope,
+        targets,
+        document,
+        contexts=contexts,
+        stated_name=sender.target["target_name"] or "",
+        traces=traces,
+    )
     measurements = tuple(islice(planned, room + 1))
     values = {
         "profile": sender.profile or _find_profile(document),
@@ -303,7 +324,9 @@ def _plan_target(sender: SenderContext, measured: MeasuredTarget) -> PlannedTarg
     names = (stated, None) if stated else (measured.name, *measured.other_names, None)
     key = key_of(fields)
     former_keys = dict.fromkeys(key_of({**given, "target_name": name}) for name in names)
-    return PlannedTarget(key, fields, tuple(each for each in former_keys if each != key))
+    return PlannedTarget(
+        key, fields, tuple(each for each in former_keys if each != key), measured, is_other=is_other
+    )
 
 
 def _find_common(targets: Sequence[PlannedTarget], given: Mapping[str, Any]) -> PlannedTarget:
@@ -321,14 +344,24 @@ def _plan_measurements(
     targets: Sequence[PlannedTarget],
     document: Document,
     *,
-    context: RunContext,
+    contexts: Sequence[RunContext],
+    stated_name: str,
     traces: RunTraces,
 ) -> Iterator[PlannedMeasurement]:
     specs = [read_workload(group) for group in document.groups]
     concurrent = _find_concurrent(document, specs)
-    for group, spec, target in zip(document.groups, specs, targets, strict=True):
-        workload = _workload_fields(group, spec, concurrent[group.groupid, group.hostname])
-        workload_key = key_of(workload)
+    workloads = [
+        _workload_fields(group, spec, concurrent[group.groupid, group.hostname])
+        for group, spec in zip(document.groups, specs, strict=True)
+    ]
+    keys = [key_of(workload) for workload in workloads]
+    shared = _find_shared(targets, keys) if stated_name else {}
+    for group, spec, target, workload, workload_key, context in zip(
+        document.groups, specs, targets, workloads, keys, contexts, strict=True
+    ):
+        names = shared.get((target.key, workload_key), ()) if stated_name else target.measured.parts
+        if len(names) > 1:
+            context = replace(context, targets=tuple(sorted(names)), stated_name=stated_name)
         for direction in list_measured_directions(group, spec.rw):
             yield PlannedMeasurement(
                 series_key=series_key(
@@ -346,6 +379,17 @@ def _plan_measurements(
                     steadiness=traces.find_steadiness(group, direction.name),
                 ),
             )
+
+
+def _find_shared(
+    targets: Sequence[PlannedTarget], workload_keys: Sequence[bytes]
+) -> dict[tuple[bytes, bytes], set[str]]:
+    """Return the names of what was opened that one series shares, by the keys of its target and workload."""
+    shared: dict[tuple[bytes, bytes], set[str]] = defaultdict(set)
+    for target, workload_key in zip(targets, workload_keys, strict=True):
+        if target.measured.name:
+            shared[target.key, workload_key].add(target.measured.name)
+    return shared
 
 
 def _workload_fields(group: Group, spec: WorkloadSpec, concurrent: _Concurrent) -> dict[str, Any]:
@@ -436,7 +480,7 @@ def _list_active(group: Group) -> Iterator[Direction]:
             yield direction
         elif 0 in counts and direction.runtime_s and direction.name in asked and not group.error:
             missing = dict.fromkeys(("latency", "percentiles"), "no-io")
-            yield replace(direction, iops=0.0, bandwidth_bytes_per_s=0.0, missing=missing)
+            yield replace_struct(direction, iops=0.0, bandwidth_bytes_per_s=0.0, missing=missing)
 
 
 def _plain_note(note: Note) -> dict[str, str]:

@@ -8,7 +8,7 @@ Facts of the environment that senders can provide:
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from benchapp.catalog.metrics import PERCENTILES
@@ -60,6 +60,7 @@ class RunContext:
     """Inputs that all measurements of one run share.
 
     jobs: by index in the document. has_precise_values: False if the format rounds. failure: of the run, if it failed.
+    targets: those of one measurement or series, if several; stated_name: that the sender gave to all of them.
     """
 
     format: str
@@ -77,6 +78,8 @@ class RunContext:
     other_io_percent: float | None
     sustained: tuple[SustainedRate, ...]
     failure: RunFailure | None = None
+    targets: tuple[str, ...] = ()
+    stated_name: str = ""
 
 
 def read_run_context(
@@ -110,6 +113,28 @@ def read_run_context(
         other_io_percent=_read_number(_read_facts(conditions, "other_io_before").get("busy_percent")),
         sustained=tuple(_list_sustained(environment, target)),
         failure=failure,
+    )
+
+
+def describe_other(
+    context: RunContext,
+    environment: Mapping[str, Any],
+    *,
+    target: Mapping[str, Any],
+    entry: Mapping[str, Any],
+) -> RunContext:
+    """Return the context of a target that the facts of the environment are not about; entry: what the agent sent."""
+    facts = {"memory_filesystem": entry["memory_filesystem"]}
+    own = {**environment, "device_model": (entry["device"] or {}).get("model"), "facts": facts}
+    return replace(
+        context,
+        storage=_find_storage(own, target),
+        members_missing=None,
+        sync_action="",
+        raid_state="",
+        memory_filesystem=_find_memory_filesystem(facts, target),
+        cached_by=_find_cache(facts, target),
+        sustained=tuple(_list_sustained(own, target)),
     )
 
 
@@ -250,6 +275,8 @@ def collect_validity_inputs(
         cpu_count=context.cpu_count,
         other_io_percent=context.other_io_percent,
         sustained=context.sustained,
+        targets=context.targets,
+        stated_name=context.stated_name,
         **_add_rates(group),
         **_describe_queue(group, jobs, spec),
         **_describe_steady_state(jobs),

@@ -6,6 +6,7 @@ from typing import Any, Final
 from benchapp.catalog.dimensions import DIMENSIONS
 from benchapp.intake.normalize.preview import FieldDifference, NearestSeries, Preview, PreviewMeasurement
 from benchapp.series.read.titles import describe_target, describe_value, describe_workload, join_titles
+from benchapp.series.validity.badges import SEVERAL_TARGETS
 
 # Of one file.
 _SERIES_MAXIMUM: Final = 20
@@ -19,13 +20,14 @@ class PreviewedSeries:
     """A series that a file would join or create.
 
     title: its workload and layout. series: id of an existing one, None of a new one. nearest: id of the most similar
-    series, None without one; differences: from it.
+    series, None without one; differences: from it. mixing: which targets its values are of, if several.
     """
 
     title: str
     series: int | None
     nearest: int | None = None
     differences: str = ""
+    mixing: str = ""
 
 
 def describe_preview(preview: Preview) -> tuple[tuple[PreviewedSeries, ...], int]:
@@ -37,12 +39,16 @@ def describe_preview(preview: Preview) -> tuple[tuple[PreviewedSeries, ...], int
 
 
 def _describe(measurement: PreviewMeasurement, title: str) -> PreviewedSeries:
-    if measurement.series.pk is not None:
-        return PreviewedSeries(title, measurement.series.pk)
-    nearest = measurement.nearest
-    if nearest is None:
-        return PreviewedSeries(title, None)
-    return PreviewedSeries(title, None, nearest.series.pk, _describe_differences(nearest))
+    badges = measurement.values["badges"]
+    mixing = next((badge["sentence"] for badge in badges if badge["code"] == SEVERAL_TARGETS), "")
+    nearest = measurement.nearest if measurement.series.pk is None else None
+    return PreviewedSeries(
+        title,
+        measurement.series.pk,
+        nearest.series.pk if nearest else None,
+        _describe_differences(nearest) if nearest else "",
+        mixing,
+    )
 
 
 def _make_title(measurement: PreviewMeasurement) -> str:

@@ -115,6 +115,8 @@ def describe_summary(summary: ImportSummary, *, is_stopped: bool = False) -> lis
         lines.append(f"logs attached to their outputs: {summary.attached_logs}")
     lines += _describe_groups("rejected", summary.rejected)
     lines += _describe_groups("not fio output", summary.foreign)
+    if summary.mixed:
+        lines += _describe_groups("stored, but several targets share a value or a series", summary.mixed)
     if summary.unmatched_logs:
         lines += _describe_groups("logs without an output", summary.unmatched_logs)
     return lines

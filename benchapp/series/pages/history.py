@@ -59,6 +59,7 @@ from benchapp.framework.pages.time_range import describe_bounds
 from benchapp.incidents.pages.texts import describe_drift, describe_metric_detection, make_change_lines
 from benchapp.incidents.read.changes import list_changes_of_series
 from benchapp.incidents.read.series_status import SeriesMark, list_detection_statuses, read_series_marks
+from benchapp.models import Measurement
 from benchapp.requests.pages.panel import make_request_panel
 from benchapp.requests.read.run_requests import RequestFilter
 from benchapp.series.pages.history_tables import (
@@ -68,9 +69,12 @@ from benchapp.series.pages.history_tables import (
     make_planned_lines,
     make_run_table,
 )
+from benchapp.series.pages.run_tables import BADGES
 from benchapp.series.read.dimension_values import has_series
 from benchapp.series.read.environment_changes import read_time_zone
 from benchapp.series.read.series import SeriesRow, read_relatives
+from benchapp.series.read.shapes import make_badges
+from benchapp.series.validity.badges import SEVERAL_TARGETS
 
 # Parameters that a change of the filter retains.
 _RETAINED: Final = ("metric", "scale", "tz", "panels")
@@ -179,6 +183,7 @@ def _show_series(
     return {
         "series": row,
         "detail": read_relatives(row),
+        "mixing": _describe_mixing(row),
         "mark": show_mark(_read_mark(row.id, metric.name), metric=metric.name),
         "runs": runs,
         "newest_url": keep_query(request.GET, page=None) if page > 1 else None,
@@ -200,6 +205,16 @@ def _show_series(
         ),
         "here": request.get_full_path(),
     }
+
+
+def _describe_mixing(row: SeriesRow) -> str:
+    """Return which targets the newest run mixes, with the remedy; "" if it does not."""
+    if SEVERAL_TARGETS not in row.badges:
+        return ""
+    newest = Measurement.objects.filter(series=row.id).order_by("-started_at", "-id")[:1]
+    badges = (badge for found in newest for badge in make_badges(found.badges))
+    sentences = [badge.sentence for badge in badges if badge.code == SEVERAL_TARGETS]
+    return " ".join([*sentences, BADGES[SEVERAL_TARGETS].advice])
 
 
 def _make_figure(

@@ -315,6 +315,11 @@ BADGES: Final[dict[str, Rule]] = {
         " fio's histogram, which ends at 17.1 s; or the trace is more than 20 % above the report.",
         "Update fio and run again. Beyond the histogram, use mean and maximum.",
     ),
+    "several-targets": Rule(
+        "One job opened several targets; or jobs on several targets have one series, as the sender gave them one name.",
+        "Measure each target by a job without a target name: each gets its series. A target name accepts the sum of one"
+        " job.",
+    ),
     "littles-law": Rule(
         "IOPS × mean total latency is outside 0.85 to 1.02 of iodepth × numjobs, with an asynchronous engine and no"
         " option that limits the queue.",

@@ -9,6 +9,7 @@ CODES: Final = (
     "failed-job",
     "no-io",
     "inconsistent",
+    "several-targets",
     "littles-law",
     "cached",
     "memory-filesystem",
@@ -22,6 +23,7 @@ CODES: Final = (
     "few-samples",
     "reported",
 )
+SEVERAL_TARGETS: Final = "several-targets"
 # Do not make a mark hollow: values with few samples are hidden already, runs of a short profile are compared only with
 # each other, and published results are shown as published.
 HARMLESS: Final = ("few-samples", "too-short", "reported")

@@ -118,6 +118,8 @@ class ValidityInputs:
     sync_action: str = ""
     raid_state: str = ""
     memory_filesystem: str = ""
+    targets: tuple[str, ...] = ()
+    stated_name: str = ""
     cached_by: str = ""
     load: float | None = None
     cpu_count: int | None = None

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from benchapp.series.validity.badges import (
+    SEVERAL_TARGETS,
     Badge,
     format_count,
     format_percent,
@@ -65,6 +66,8 @@ MOST_BANDWIDTH_VARIATION: Final = 0.2
 # Samples of 500 ms, and I/Os in each: below these, counting noise dominates the variation.
 LEAST_BANDWIDTH_SAMPLES: Final = 20
 LEAST_IOS_PER_SAMPLE: Final = 100
+# In the sentence of a badge.
+TARGETS_NAMED: Final = 8
 
 
 def judge_validity(inputs: ValidityInputs) -> tuple[Badge, ...]:
@@ -404,7 +407,22 @@ def _judge_memory_filesystem(inputs: ValidityInputs) -> Badge | None:
     )
 
 
-_OF_ANY_JOB: Final = (_judge_memory_filesystem, _judge_raid, _judge_load, _judge_samples)
+def _judge_targets(inputs: ValidityInputs) -> Badge | None:
+    count = len(inputs.targets)
+    if count < 2:
+        return None
+    names = ", ".join(inputs.targets[:TARGETS_NAMED])
+    if count > TARGETS_NAMED:
+        names += f" and {count - TARGETS_NAMED} more"
+    sentence = (
+        f"{count} targets have the name {inputs.stated_name} and one series: {names}. Its level may be that of none."
+        if inputs.stated_name
+        else f"The job opened {count} targets: {names}. The values are of all together."
+    )
+    return Badge(SEVERAL_TARGETS, sentence, {"targets": count})
+
+
+_OF_ANY_JOB: Final = (_judge_targets, _judge_memory_filesystem, _judge_raid, _judge_load, _judge_samples)
 _OF_A_WHOLE_JOB: Final = (
     _judge_consistency,
     _judge_flight,

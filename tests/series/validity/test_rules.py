@@ -156,6 +156,8 @@ def test_nothing_is_judged_from_what_is_not_known() -> None:
         ({"minimum_ns": 10e6, "maximum_ns": 20e6, "mean_ns": 25e6}, ["inconsistent"]),
         ({"minimum_ns": None, "maximum_ns": None, "mean_ns": 25e6}, []),
         ({"saturated": (10.0, 17_112_760_320.0), "mean_ns": 41.2e9}, ["inconsistent"]),
+        ({"targets": ("sda", "sdb")}, ["several-targets"]),
+        ({"targets": ("sda",)}, []),
         ({"samples": 9_999}, ["few-samples"]),
         ({"samples": 9_999, "percents": (50.0, 95.0, 99.0)}, []),
         ({"samples": None}, []),
@@ -199,7 +201,7 @@ def test_direction_without_io_is_not_judged_by_its_course() -> None:
 def test_every_badge_is_in_the_list_and_has_a_sentence_and_numbers_that_are_numbers() -> None:
     badges = [
         *judge_validity(dataclasses.replace(GOOD, error=5)),
-        *judge_validity(dataclasses.replace(GOOD, did_io=False)),
+        *judge_validity(dataclasses.replace(GOOD, did_io=False, targets=("sda", "sdb"))),
         *judge_validity(dataclasses.replace(GOOD, **GP2, all_iops=3010.0)),
         *judge_validity(
             ValidityInputs(
