@@ -5,8 +5,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from benchapp.fio.notes import Notes
-from benchapp.fio.report import Direction, Document, Group
-from benchapp.fio.workload.sizes import parse_size
+from benchapp.fio.report import Direction, Document, Group, Job
+from benchapp.fio.workload.sizes import parse_duration_s, parse_size
 
 # Little's law: on average IOPS × latency I/Os are in flight, at most the queue depth of all jobs. Latency counts from
 # before the submission, and a wrong unit is off by a thousand.
@@ -21,6 +21,7 @@ def check_document(document: Document, *, where: str, notes: Notes) -> Document:
     """Return the document, marked as partial if a value of it contradicts others, with a warning for each."""
     if document.format == "time":
         return document
+    _note_hints(document, where, notes)
     faults = [
         (code, f"{where}, {group.name}", message)
         for group in document.groups
@@ -32,6 +33,27 @@ def check_document(document: Document, *, where: str, notes: Notes) -> Document:
     for code, place, message in faults:
         notes.add(code, place, message)
     return replace(document, is_partial=True, has_faults=not document.is_partial) if faults else document
+
+
+def _note_hints(document: Document, where: str, notes: Notes) -> None:
+    """Warn of jobs that did nothing beside others, and of options that fio reads otherwise than meant."""
+    jobs = {job.index: job for job in document.jobs}
+    for group in document.groups:
+        clones = [jobs[index] for index in group.jobs if index in jobs]
+        idle = [job for job in clones if not job.error and _is_idle(job)]
+        place = f"{where}, {group.name}"
+        if 0 < len(idle) < len(clones) and not document.is_partial:
+            message = f"{len(idle)} of {len(clones)} entries of this job did no I/O"
+            notes.add("idle-jobs", place, f"{message}: was the job given several times on the command line?")
+        ramp_s = parse_duration_s(group.options.get("ramp_time", "")) or 0
+        runtime_s = parse_duration_s(group.options.get("runtime", "")) or 0
+        if 0 < runtime_s < ramp_s:
+            message = f"ramp_time ({ramp_s:g} s) is longer than runtime ({runtime_s:g} s)"
+            notes.add("ramp-exceeds-runtime", place, f"{message}: fio may measure a moment only")
+
+
+def _is_idle(job: Job) -> bool:
+    return all(direction.total_ios == 0 and not direction.io_bytes for direction in job.directions)
 
 
 def _list_faults(group: Group, *, is_partial: bool, is_text: bool) -> list[tuple[str, str]]:

@@ -104,3 +104,27 @@ def test_direction_that_was_counted_but_not_printed_is_warned_about() -> None:
 
     assert "values-missing" in [note.code for note in report.warnings]
     assert report.documents[0].is_partial
+
+
+def test_entries_of_a_job_that_did_nothing_are_named() -> None:
+    options = {"rw": "read", "bs": "4k"}
+    idle = make_job(
+        read=make_direction(io_bytes=0, total_ios=0, runtime=0, iops=0.0), **{"job options": options}
+    )
+
+    report = read_output(make_output(make_job(**{"job options": options}), idle, idle, idle))
+
+    (note,) = [note for note in report.warnings if note.code == "idle-jobs"]
+    assert note.message.startswith("3 of 4 entries of this job did no I/O")
+    assert not report.documents[0].is_partial
+
+
+@pytest.mark.parametrize(
+    ("ramp", "runtime", "has_hint"), [("60", "45", True), ("1m", "60", False), ("5", "", False)]
+)
+def test_ramp_longer_than_the_run_is_named(ramp: str, runtime: str, has_hint: bool) -> None:
+    options = {"rw": "read", "ramp_time": ramp, "runtime": runtime}
+
+    report = read_output(make_output(make_job(**{"job options": options})))
+
+    assert ("ramp-exceeds-runtime" in [note.code for note in report.warnings]) is has_hint
