@@ -65,6 +65,8 @@ def test_webhook_is_made_and_its_secret_shown_once(client: Client) -> None:
         ({"layout_question": "pattern=randread"}, "/layout_question"),
         ({"thresholds": ["iops > 1"] * 11}, "/thresholds"),
         ({"owner": "ben"}, "/owner"),
+        ({"secret": "whsec_mine"}, "/secret"),
+        ({"is_active": False}, "/is_active"),
     ],
 )
 def test_what_cannot_be_is_named(client: Client, changes: dict[str, Any], pointer: str) -> None:

@@ -145,22 +145,19 @@ def test_subscriptions_of_a_person_are_limited(client: Client, anna: User) -> No
     assert Subscription.objects.count() == SUBSCRIPTIONS_MAXIMUM
 
 
-def test_change_keeps_channel_and_secret(client: Client, anna: User) -> None:
+def test_change_keeps_channel_secret_and_owner(client: Client, anna: User) -> None:
     stored = make_subscription(anna, channel=Channel.WEBHOOK)
 
     page = post(
         client,
         "edit_subscription",
         stored.pk,
-        **{**FORM, "channel": "email", "address": "https://b.example.org/"},
+        **{**FORM, "channel": "email", "address": "https://b.example.org/", "secret": "mine", "owner": "1"},
     )
 
     changed = Subscription.objects.get()
-    assert (changed.channel, changed.address, changed.secret) == (
-        "webhook",
-        "https://b.example.org/",
-        stored.secret,
-    )
+    assert (changed.channel, changed.address) == ("webhook", "https://b.example.org/")
+    assert (changed.secret, changed.owner) == (stored.secret, anna)
     assert "Subscription saved." in page
 
 

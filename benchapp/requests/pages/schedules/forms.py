@@ -58,7 +58,7 @@ class WantedScheduleForm(ResourceForm):
 
     class Meta:
         model = WantedSchedule
-        fields = tuple(column for column, name in NAMES_IN_WORDS.items() if column == name != "parameters")
+        fields = tuple(column for column, name in NAMES_IN_WORDS.items() if column == name)
         widgets: Final = {"profile": forms.TextInput(attrs={**_TEXT, "list": "profiles"})}
 
     def __init__(self, *args: Any, has_never: bool, **options: Any) -> None:
