@@ -15,6 +15,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from benchapp.catalog.grammar import parse_filter
+from benchapp.catalog.metrics import CATALOG
 from benchapp.detection.write.drift import judge_drift
 from benchapp.detection.write.histories import (
     EVALUATION_WINDOW,
@@ -47,7 +48,7 @@ from benchapp.detection.write.series import (
 )
 from benchapp.framework.write.conflicts import end_if_frozen, lock_incidents, retry_conflicts
 from benchapp.incidents.write.grouping import group_changes
-from benchapp.models import METRIC_FIELDS, Change, ChangeState, IncidentEvent, Series
+from benchapp.models import Change, ChangeState, IncidentEvent, Series
 from benchapp.models.filtering import match_series
 from benchapp.notices.write.enqueue import enqueue
 from benchapp.notices.write.thresholds import notify_violations
@@ -228,9 +229,7 @@ def _detect_all(
     for series in claimed:
         plan = plans[series.series_id]
         metrics = [
-            metric
-            for metric in METRIC_FIELDS
-            if metric in series.metrics or (series.series_id, metric) in stored
+            metric for metric in CATALOG if metric in series.metrics or (series.series_id, metric) in stored
         ]
         for metric, evaluated in plan.select_evaluated(metrics).items():
             key = (series.series_id, metric)

@@ -48,7 +48,7 @@ from benchapp.models.incident import (
     Verdict,
     label_link,
 )
-from benchapp.models.measurement import METRIC_FIELDS, LatencyKind, Measurement, Run, Trace, TraceKind
+from benchapp.models.measurement import LatencyKind, Measurement, Run, Trace, TraceKind
 from benchapp.models.personal.pinned_chart import PinnedChart
 from benchapp.models.personal.saved_view import SavedView
 from benchapp.models.planned_event import (
@@ -106,7 +106,6 @@ __all__ = [
     "DAILY_SHARE_DEFAULT",
     "DAILY_SHARE_MAXIMUM",
     "ENVIRONMENT_FIELDS",
-    "METRIC_FIELDS",
     "OPEN_REQUEST_STATES",
     "PRICE_AMOUNTS",
     "RECENTLY_REPORTED",

@@ -9,7 +9,7 @@ from django.contrib.postgres.indexes import GinIndex, OpClass
 from django.db import connection, models
 from django.db.models.functions import Upper
 
-from benchapp.catalog.metrics import CATALOG, PERCENTILES, is_latency
+from benchapp.catalog.metrics import PERCENTILES, is_latency
 from benchapp.models.account import User
 from benchapp.models.host import Host
 from benchapp.models.series import DirectionName, Environment, Series, Target
@@ -156,8 +156,6 @@ class Measurement(models.Model):
         """Return per cent → ns, ascending, also those that are too uncertain for a metric."""
         return dict(sorted((float(percent), value) for percent, value in self.percentiles.items()))
 
-
-METRIC_FIELDS: tuple[str, ...] = tuple(CATALOG)
 
 # The kinds of the percentiles, and of mean and maximum, in SQL: as `find_kind`.
 _PERCENTILES_KIND: Final = "latency_kind"

@@ -41,7 +41,6 @@ from benchapp.framework.api.problems import bad_parameter
 from benchapp.framework.api.responses import answer_rows
 from benchapp.framework.api.view import ApiView
 from benchapp.incidents.read.series_status import MarkState
-from benchapp.models import METRIC_FIELDS
 
 _SIDES: Final = ("a", "b")
 _ID_MAXIMUM: Final = 2**63 - 1
@@ -84,7 +83,7 @@ class ComparisonParameters(FilterParameters, FormatParameters):
     series = IdsField(
         SERIES_IDS_MAXIMUM, help_text="ids of series, separated by commas, common to both sides"
     )
-    metrics = NamesField(METRIC_FIELDS, help_text=f"metrics; default: {','.join(DEFAULT_METRICS)}")
+    metrics = NamesField(tuple(CATALOG), help_text=f"metrics; default: {','.join(DEFAULT_METRICS)}")
 
 
 class PairAnswer(ApiAnswer, kw_only=True, frozen=True):

@@ -23,7 +23,6 @@ from benchapp.framework.api.permissions import MayRead
 from benchapp.framework.api.problems import bad_parameter
 from benchapp.framework.api.responses import answer_rows
 from benchapp.framework.api.view import ApiView
-from benchapp.models import METRIC_FIELDS
 from benchapp.series.read.dependence import CONDITIONS, BadDependence, DependenceRow, read_dependence
 from benchapp.series.rules import DEPENDENCE_FROM
 
@@ -31,7 +30,7 @@ from benchapp.series.rules import DEPENDENCE_FROM
 class DependenceParameters(FilterParameters, SpanParameters, FormatParameters):
     """Metric and condition, and the time range of the runs."""
 
-    metric = ChoiceParameter(choices=METRIC_FIELDS, required=False, default="bandwidth_bytes_per_s")
+    metric = ChoiceParameter(choices=tuple(CATALOG), required=False, default="bandwidth_bytes_per_s")
     condition = ChoiceParameter(choices=tuple(CONDITIONS), required=False, default="extents")
 
 

@@ -70,7 +70,7 @@ from benchapp.framework.api.view import ApiView
 from benchapp.incidents.read.changes import read_marks_version
 from benchapp.incidents.read.maintenance import MARKS_MAXIMUM, read_planned_version
 from benchapp.incidents.read.series_status import read_spreads_version
-from benchapp.models import METRIC_FIELDS, Scope
+from benchapp.models import Scope
 
 
 class BucketColumns(ApiAnswer, kw_only=True, frozen=True):
@@ -205,7 +205,7 @@ class HistoryParameters(FilterParameters, SpanParameters, FormatParameters):
     """Series, metrics and time range of a history; without ids or a filter the six most recent series."""
 
     series = IdsField(IDS_MAXIMUM, help_text="ids of series, separated by commas; default: selected by `q`")
-    metrics = NamesField(METRIC_FIELDS, help_text="metrics, separated by commas; default: iops")
+    metrics = NamesField(tuple(CATALOG), help_text="metrics, separated by commas; default: iops")
     color = ChoiceParameter(
         choices=FACT_NAMES,
         required=False,

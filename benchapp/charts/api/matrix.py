@@ -10,6 +10,7 @@ from rest_framework.request import Request
 
 from benchapp.catalog.dimensions import DIMENSIONS
 from benchapp.catalog.grammar import write_filter
+from benchapp.catalog.metrics import CATALOG
 from benchapp.charts.read.chart import BadChart, ChartCell, ChartLine, ChartPanel
 from benchapp.charts.read.matrix import (
     STATES,
@@ -41,14 +42,13 @@ from benchapp.incidents.read.series_status import MarkState
 from benchapp.layouts.api.next_runs import NextRunsAnswer, describe_next_runs, next_runs_parameter
 from benchapp.layouts.read.gap_runs import plan_matrix_runs
 from benchapp.layouts.read.next_runs import NextRuns
-from benchapp.models import METRIC_FIELDS
 from benchapp.series.read.selected_levels import PAST_SERIES_MAXIMUM, make_level_range
 
 
 class MatrixParameters(FilterParameters, SpanParameters, FormatParameters):
     """The parameters of the matrix page; what is not given is chosen. The range is that of levels (`LevelRange`)."""
 
-    metric = text_parameter(30, help_text=f"available: {', '.join(METRIC_FIELDS)}; default: iops")
+    metric = text_parameter(30, help_text=f"available: {', '.join(CATALOG)}; default: iops")
     x = text_parameter(30, help_text="a dimension: the columns; default: volume_count if it varies")
     rows = text_parameter(
         100, help_text="up to two dimensions, separated by commas; default: pattern,block_size_bytes"

@@ -12,10 +12,9 @@ from psycopg import Cursor as PsycopgCursor
 from psycopg import sql
 from psycopg.pq import Format
 
-from benchapp.catalog.metrics import is_latency, list_judged_metrics
+from benchapp.catalog.metrics import CATALOG, is_latency, list_judged_metrics
 from benchapp.detection.rules.evaluation_points import EVALUATED_EVERY, YOUNG_RUNS
 from benchapp.detection.rules.levels import KindSection, divide_kinds
-from benchapp.models import METRIC_FIELDS
 from benchapp.models.coverage import match_maintenance, read_thresholds
 from benchapp.models.measurement import KIND_CODE, are_same_kind, read_kind_code
 
@@ -76,7 +75,7 @@ _READ: Final = sql.SQL(
     " SELECT count(*) FROM benchapp_measurement WHERE series_id = wanted.id AND error = 0 AND NOT is_excluded"
     ") END, newest.* FROM unnest(%(ids)s::bigint[]) AS wanted(id) CROSS JOIN LATERAL ({newest}) AS newest"
     " WHERE newest.times IS NOT NULL"
-).format(newest=select_newest(METRIC_FIELDS))
+).format(newest=select_newest(tuple(CATALOG)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +167,7 @@ EMPTY: Final = StoredHistory(
     np.zeros(0, np.int64),
     np.zeros(0, np.int64),
     np.zeros(0, np.int64),
-    {name: np.zeros(0) for name in METRIC_FIELDS},
+    {name: np.zeros(0) for name in CATALOG},
 )
 
 
@@ -262,7 +261,7 @@ def _unpack_history(packed: Sequence[Any], *, first_position: int) -> StoredHist
         times=np.frombuffer(moments, ">i8").astype(np.int64)[::-1],
         run_ids=np.frombuffer(run_ids, ">i8").astype(np.int64)[::-1],
         positions=np.arange(first_position, first_position + len(moments) // 8),
-        values=dict(zip(METRIC_FIELDS, columns[:-1], strict=True)),
+        values=dict(zip(CATALOG, columns[:-1], strict=True)),
         is_cut=first_position > 1,
         kind_codes=columns[-1].astype(np.int64),
     )

@@ -15,12 +15,12 @@ import orjson
 from django.db import connection
 from numpy.typing import NDArray
 
-from benchapp.catalog.metrics import find_detected_metric
+from benchapp.catalog.metrics import CATALOG, find_detected_metric
 from benchapp.detection.rules.baselines import DRIFT_METHOD
 from benchapp.detection.rules.levels import LevelStatistics, divide_levels
 from benchapp.detection.rules.recovery import SAME_CHANGE_RUNS, find_end, find_recoveries
 from benchapp.detection.write.histories import KindValues, StoredHistory, to_microseconds, to_time
-from benchapp.models import METRIC_FIELDS, Change, ChangeState, Level
+from benchapp.models import Change, ChangeState, Level
 
 # Values of a sparkline.
 RECENT_MAXIMUM: Final = 20
@@ -184,7 +184,7 @@ def _list_rows(
         ]
         for metric in detected
     }
-    for metric in METRIC_FIELDS:
+    for metric in CATALOG:
         known = boundaries.get(find_detected_metric(metric, detected), [])
         sections = _list_sections(history, metric)
         for section in sections:

@@ -51,7 +51,7 @@ from benchapp.detection.write.rows import (
     StatusRecord,
     StoredResult,
 )
-from benchapp.models import METRIC_FIELDS, Change, ChangeState, DetectionStatus
+from benchapp.models import Change, ChangeState, DetectionStatus
 
 # Runs at the start of a cut history that are not evaluated, because earlier runs are not read.
 _MARGIN: Final = 128
@@ -531,9 +531,9 @@ def hash_inputs(
     for series in claimed:
         series_id, plan = series.series_id, plans[series.series_id]
         inputs = plan.inputs
-        keys = [(series_id, metric) for metric in METRIC_FIELDS]
+        keys = [(series_id, metric) for metric in CATALOG]
         known = (
-            *(METHOD, DRIFT_METHOD, settings.DETECTION_SEASONS, METRIC_FIELDS, inputs.is_cut),
+            *(METHOD, DRIFT_METHOD, settings.DETECTION_SEASONS, tuple(CATALOG), inputs.is_cut),
             sorted((metric, plan.end - end) for metric, end in plan.ends.items()),
             *(sorted(series.thresholds.items()), changes.get(series_id)),
             [usual_spreads.get(key) for key in keys],

@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
 from rest_framework.renderers import BaseRenderer
 
 from benchapp.catalog.metrics import CATALOG
-from benchapp.models import METRIC_FIELDS, State
+from benchapp.models import State
 
 Time = Annotated[datetime, Meta(tz=True)]
 
@@ -122,7 +122,7 @@ ERROR_MEANING: Final = (
 )
 
 
-MetricName = Annotated[str, Meta(extra_json_schema={"enum": list(METRIC_FIELDS)})]
+MetricName = Annotated[str, Meta(extra_json_schema={"enum": list(CATALOG)})]
 
 
 class MetricAnswer(ApiAnswer, kw_only=True, frozen=True):

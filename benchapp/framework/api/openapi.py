@@ -18,10 +18,10 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse
 from msgspec.json import schema_components
 
-from benchapp.catalog.metrics import Unit
+from benchapp.catalog.metrics import CATALOG, Unit
 from benchapp.framework.api.answers import ApiAnswer, ChosenColumns, dump_json
 from benchapp.framework.api.parameters import TERM_EXAMPLES
-from benchapp.models import METRIC_FIELDS, DirectionName
+from benchapp.models import DirectionName
 
 Json = dict[str, Any]
 _REF: Final = "#/components/schemas/{name}"
@@ -222,7 +222,7 @@ def _add_body_example(body: Json) -> None:
 
 # Members that have the same values wherever they occur.
 _VOCABULARIES: Final[dict[str, tuple[str, ...]]] = {
-    "metric": METRIC_FIELDS,
+    "metric": tuple(CATALOG),
     "unit": get_args(Unit),
     "direction": tuple(DirectionName.values),
 }

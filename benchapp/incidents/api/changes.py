@@ -33,7 +33,7 @@ from benchapp.framework.api.parameters import (
 from benchapp.framework.api.permissions import MayRead
 from benchapp.framework.api.view import ApiView
 from benchapp.incidents.read.changes import CHANGE_SORTS, ChangeFilter, ChangeRow, list_changes
-from benchapp.models import METRIC_FIELDS, ChangeState
+from benchapp.models import ChangeState
 
 
 class ChangeAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -124,7 +124,7 @@ class ChangeParameters(FilterParameters, SpanParameters, PageParameters):
     incident = serializers.IntegerField(
         required=False, min_value=1, max_value=2**63 - 1, help_text="its changes, however many there are"
     )
-    metric = ChoiceParameter(choices=METRIC_FIELDS, required=False)
+    metric = ChoiceParameter(choices=tuple(CATALOG), required=False)
     state = ChoiceParameter(choices=ChangeState.values, required=False)
     is_regression = flag_parameter()
     sort = ChoiceParameter(

@@ -7,6 +7,7 @@ from django.utils import timezone
 from msgspec import Meta
 from rest_framework import serializers
 
+from benchapp.catalog.metrics import CATALOG
 from benchapp.framework.api.answers import (
     AnswerPage,
     ApiAnswer,
@@ -34,7 +35,6 @@ from benchapp.incidents.write.planned_events import (
     resume_planned_event,
 )
 from benchapp.models import (
-    METRIC_FIELDS,
     PlannedEvent,
     PlannedEventAction,
     PlannedEventKind,
@@ -47,7 +47,7 @@ class PlannedEventInput(serializers.ModelSerializer[Any]):
 
     kind = ChoiceParameter(choices=PlannedEventKind.values)
     metric = ChoiceParameter(
-        choices=METRIC_FIELDS, required=False, help_text="of an expected change; without it all metrics"
+        choices=tuple(CATALOG), required=False, help_text="of an expected change; without it all metrics"
     )
     incident = serializers.IntegerField(
         source="incident_id",

@@ -47,14 +47,14 @@ from benchapp.incidents.write.planned_events import (
     preview_impact,
     resume_planned_event,
 )
-from benchapp.models import METRIC_FIELDS, Host, PlannedEvent, PlannedEventKind, PlannedEventState, Role
+from benchapp.models import Host, PlannedEvent, PlannedEventKind, PlannedEventState, Role
 from benchapp.models.coverage import match_hosts
 
 KINDS: Final = [
     (kind.value, str(kind.label))
     for kind in (PlannedEventKind.MAINTENANCE, PlannedEventKind.CHANGE, PlannedEventKind.NOTE)
 ]
-METRICS: Final = [("", "All metrics"), *((name, CATALOG[name].label) for name in METRIC_FIELDS)]
+METRICS: Final = [("", "All metrics"), *((name, CATALOG[name].label) for name in CATALOG)]
 DIRECTIONS: Final = [("", "Both"), ("true", "Regressions"), ("false", "Improvements")]
 _SPANS: Final = {
     PlannedEventKind.MAINTENANCE.value: timedelta(hours=4),

@@ -9,6 +9,7 @@ from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from benchapp.catalog.grammar import BadFilter, Filter, parse_filter
+from benchapp.catalog.metrics import CATALOG
 from benchapp.framework.write.conflicts import BadValue
 from benchapp.framework.write.list_entries import (
     EntryList,
@@ -17,7 +18,6 @@ from benchapp.framework.write.list_entries import (
     read_series_filter,
 )
 from benchapp.models import (
-    METRIC_FIELDS,
     AuditKind,
     Change,
     ChangeState,
@@ -63,8 +63,8 @@ class PlannedEventList(EntryList[PlannedEvent]):
         if kind not in PlannedEventKind.values:
             raise BadValue("kind", f"choose one of {', '.join(PlannedEventKind.values)}")
         entry.filter = read_series_filter(entry.filter)
-        if entry.metric and entry.metric not in METRIC_FIELDS:
-            raise BadValue("metric", f"choose one of {', '.join(METRIC_FIELDS)}")
+        if entry.metric and entry.metric not in CATALOG:
+            raise BadValue("metric", f"choose one of {', '.join(CATALOG)}")
         if kind in _NOUNS and entry.metric:
             raise BadValue("metric", f"{_NOUNS[kind]} is of all metrics: choose an expected change")
         if kind in _NOUNS and entry.is_regression is not None:

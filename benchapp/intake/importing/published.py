@@ -10,12 +10,13 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID, uuid5
 
+from benchapp.catalog.metrics import CATALOG
 from benchapp.intake.importing.files import accept_or_retry, process_submissions
 from benchapp.intake.normalize.plan_published import FORMAT
 from benchapp.intake.posts.published_document import KIND, SCHEMA, Publication, read_reported
 from benchapp.intake.posts.submissions import AcceptOutcome, IncomingSubmission
 from benchapp.judge import redetect
-from benchapp.models import METRIC_FIELDS, Kind, Measurement, Run, State, Submission
+from benchapp.models import Kind, Measurement, Run, State, Submission
 from benchapp.series.write import exclude_run
 from benchapp.storage.write.identity import canonical_json
 
@@ -109,7 +110,7 @@ def _read_published(run_ids: Sequence[int]) -> dict[int, _Published]:
     values: dict[int, dict[tuple[int, int], tuple[float | None, ...]]] = defaultdict(dict)
     measured = Measurement.objects.filter(run_id__in=run_ids)
     for run_id, series_id, ordinal, *metrics in measured.values_list(
-        "run_id", "series_id", "ordinal", *METRIC_FIELDS
+        "run_id", "series_id", "ordinal", *CATALOG
     ):
         values[run_id][series_id, ordinal] = tuple(metrics)
     return {

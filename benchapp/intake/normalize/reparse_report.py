@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
-from benchapp.catalog.metrics import cut_text
-from benchapp.models import METRIC_FIELDS, Measurement, Run, Trace
+from benchapp.catalog.metrics import CATALOG, cut_text
+from benchapp.models import Measurement, Run, Trace
 
 # Relative difference of floating-point sums in another order.
 _TOLERANCE: Final = 1e-12
-_NUMBERS: Final = (*METRIC_FIELDS, "latency_stddev_ns", "total_ios", "io_bytes", "runtime_s", "clones")
+_NUMBERS: Final = (*CATALOG, "latency_stddev_ns", "total_ios", "io_bytes", "runtime_s", "clones")
 _OF_MEASUREMENT: Final = (
     "error",
     "job_name",

@@ -64,7 +64,7 @@ from benchapp.framework.api.responses import (
     row_format,
 )
 from benchapp.framework.api.view import ApiView
-from benchapp.models import METRIC_FIELDS, DirectionName
+from benchapp.models import DirectionName
 from benchapp.series.api.series import make_series_context, read_version
 from benchapp.series.read.points import (
     MEASUREMENT_COLUMNS,
@@ -132,7 +132,7 @@ POINTS_MAXIMUM: Final = 10_000
 class PointParameters(SpanParameters, FormatParameters):
     """Points of a series, and their metrics."""
 
-    metrics = NamesField(METRIC_FIELDS, help_text="metrics, separated by commas; default: all")
+    metrics = NamesField(tuple(CATALOG), help_text="metrics, separated by commas; default: all")
     cursor = serializers.CharField(
         required=False, max_length=300, help_text="`next_cursor` of the previous page"
     )
@@ -160,7 +160,7 @@ class PointParameters(SpanParameters, FormatParameters):
 class SummaryParameters(SpanParameters):
     """Metric and time range of a series."""
 
-    metric = ChoiceParameter(choices=METRIC_FIELDS, required=False, default="iops")
+    metric = ChoiceParameter(choices=tuple(CATALOG), required=False, default="iops")
 
 
 class PointsView(ApiView):
@@ -186,7 +186,7 @@ class PointsView(ApiView):
         etag = make_etag(request, read_version(series_id))
         if is_known(request, etag):
             return answer_not_modified(etag)
-        metrics: Sequence[str] = wanted.get("metrics", METRIC_FIELDS)
+        metrics: Sequence[str] = wanted.get("metrics", tuple(CATALOG))
         if wanted.get("resolution"):
             return _answer_thinned(request, series_id, wanted, etag=etag)
         window, page = wanted.get("rolling"), take_page_request(wanted)
@@ -243,7 +243,7 @@ class SeriesSummaryView(ApiView):
 
 
 def _answer_thinned(request: Request, series_id: int, wanted: dict[str, Any], *, etag: str) -> HttpResponse:
-    metrics: Sequence[str] = wanted.get("metrics", METRIC_FIELDS)
+    metrics: Sequence[str] = wanted.get("metrics", tuple(CATALOG))
     buckets = read_thinned(
         series_id,
         metrics=metrics,
@@ -328,7 +328,7 @@ class PointRowsAnswer(ApiAnswer, kw_only=True, frozen=True):
     count: Annotated[int, Meta(description="number of points; behind them: the list is complete")]
 
 
-FACT_COLUMNS: Final = tuple(name for name in MEASUREMENT_COLUMNS if name not in METRIC_FIELDS)
+FACT_COLUMNS: Final = tuple(name for name in MEASUREMENT_COLUMNS if name not in CATALOG)
 LONG_COLUMNS: Final = ("metric", "unit", "value")
 
 
@@ -344,7 +344,7 @@ class PointRowParameters(FilterParameters, SpanParameters):
     """Which points, and their columns; all of them without `limit`."""
 
     series = IdsField(_IDS_MAXIMUM, help_text="ids of series, separated by commas; default: all")
-    metrics = NamesField(METRIC_FIELDS, help_text="metrics, separated by commas; default: all")
+    metrics = NamesField(tuple(CATALOG), help_text="metrics, separated by commas; default: all")
     format = ChoiceParameter(choices=POINT_FORMATS, required=False, default="json")
     shape = ChoiceParameter(
         choices=("wide", "long"),
@@ -394,7 +394,7 @@ class Points(ApiView):
     def get(self, request: Request) -> HttpResponseBase:
         """List all measurements that match, with the facts of their run, series and environment."""
         wanted = read_parameters(request, PointRowParameters)
-        metrics: Sequence[str] = wanted.pop("metrics", METRIC_FIELDS)
+        metrics: Sequence[str] = wanted.pop("metrics", tuple(CATALOG))
         facts: Sequence[str] = wanted.pop("columns", FACT_COLUMNS)
         order, limit = wanted.pop("sort"), wanted.pop("limit", None)
         shape, format = wanted.pop("shape"), wanted.pop("format")

@@ -18,7 +18,7 @@ from benchapp.detection.rules.levels import find_newest_kind
 from benchapp.detection.rules.noise_profile import FEWEST_NEW_RUNS
 from benchapp.detection.rules.staleness import find_stale_after
 from benchapp.framework.read.binary_columns import fetch_arrays, fetch_rows, from_us, write_ids
-from benchapp.models import METRIC_FIELDS, Level, Run, Slope, read_slope
+from benchapp.models import Level, Run, Slope, read_slope
 from benchapp.models.coverage import match_maintenance
 from benchapp.models.filtering import match_facts
 from benchapp.models.measurement import KIND_CODE, are_same_kind, read_kind_code, select_kind
@@ -416,7 +416,7 @@ def read_level_runs(
     metric.
     """
     for name in filter(None, (metric, other)):
-        if name not in METRIC_FIELDS:
+        if name not in CATALOG:
             raise ValueError(f"{name!r} is not a column of a measurement")
     if not spans:
         return {}

@@ -14,9 +14,10 @@ from psycopg import ServerCursor, sql
 
 from benchapp.catalog.dimensions import name_pattern
 from benchapp.catalog.grammar import Filter
+from benchapp.catalog.metrics import CATALOG
 from benchapp.framework.read.binary_columns import fetch_rows
 from benchapp.framework.read.pagination import Cursor, Page, behind, read_cursor
-from benchapp.models import METRIC_FIELDS, Environment, Host, Measurement, Series
+from benchapp.models import Environment, Host, Measurement, Series
 from benchapp.models.filtering import match_measurements
 from benchapp.series.read.shapes import EnvironmentRow, TargetRow, WorkloadRow, names_of
 from benchapp.series.rules import RollingLevel, roll_levels
@@ -71,7 +72,7 @@ class PointSummary:
 def read_points(
     series_id: int,
     *,
-    metrics: Sequence[str] = METRIC_FIELDS,
+    metrics: Sequence[str] = tuple(CATALOG),
     from_at: datetime | None = None,
     to_at: datetime | None = None,
     after: str | None = None,
@@ -184,10 +185,8 @@ def _select(series_id: int, from_at: datetime | None, to_at: datetime | None) ->
 def check_metrics(metrics: Sequence[str]) -> Sequence[str]:
     """Return the metrics, all of which are in the catalog. Raises UnknownMetric."""
     for metric in metrics:
-        if metric not in METRIC_FIELDS:
-            raise UnknownMetric(
-                f"{metric[:80]!r} is not a valid metric. Available: {', '.join(METRIC_FIELDS)}"
-            )
+        if metric not in CATALOG:
+            raise UnknownMetric(f"{metric[:80]!r} is not a valid metric. Available: {', '.join(CATALOG)}")
     return metrics
 
 
@@ -249,7 +248,7 @@ class MeasurementFacts:
 MEASUREMENT_COLUMNS: Final[tuple[str, ...]] = (
     *names_of(MeasurementFacts),
     *names_of(MeasuredRun),
-    *METRIC_FIELDS,
+    *CATALOG,
     *names_of(WorkloadRow),
     *names_of(TargetRow),
     *names_of(EnvironmentRow),
@@ -317,7 +316,7 @@ def _select_measurements(
         "run__profile",
         "run__sweep_id",
         models.Case(models.When(~models.Q(run__labels={}), then=models.F("run__labels")), default=None),
-        *METRIC_FIELDS,
+        *CATALOG,
     )[:limit]
 
 

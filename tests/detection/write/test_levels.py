@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchapp.catalog.metrics import CATALOG
 from benchapp.detection.write import histories
 from benchapp.judge import judge_due, judge_series
 from benchapp.models import (
-    METRIC_FIELDS,
     Change,
     ChangeState,
     Level,
@@ -61,7 +61,7 @@ def compute_from_scratch(series: Series) -> dict[str, list[dict[str, Any]]]:
     rows = sorted(Measurement.objects.filter(series=series), key=lambda row: (row.started_at, row.pk))
     valid = [row for row in rows if row.error == 0 and not row.is_excluded]
     expected = {}
-    for metric in METRIC_FIELDS:
+    for metric in CATALOG:
         points: dict[tuple[datetime, int], list[float]] = {}
         for row in valid:
             if (value := getattr(row, metric)) is not None:

@@ -5,7 +5,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
-from benchapp.models import METRIC_FIELDS, Measurement
+from benchapp.catalog.metrics import CATALOG
+from benchapp.models import Measurement
 from benchapp.series.read.points import (
     PointSummary,
     UnknownMetric,
@@ -67,7 +68,7 @@ def test_failed_point_is_listed_with_its_error():
     series = make_series([10.0])
     make_measurement(make_run(series.host, started_at=NOON + HOUR), series, error=5)
 
-    page = read_points(series.id, metrics=METRIC_FIELDS)
+    page = read_points(series.id, metrics=tuple(CATALOG))
 
     assert [(point.error, point.values[0]) for point in page.items] == [(0, 10.0), (5, None)]
 
