@@ -243,9 +243,7 @@ class FixedLine:
 @may_read
 def matrix(request: HttpRequest) -> HttpResponse:
     """Show the matrix of a filter; axes and fixed dimensions that the address does not name are chosen."""
-    bar = make_filter_bar(
-        request, fields="charts/matrix/_matrix_fields.html", has_metric=True, has_time_range=True
-    )
+    bar = make_filter_bar(request, fields="charts/matrix/_matrix_fields.html", has_metric=True)
     if (answer := settle_filter(request, bar)) is not None:
         return answer
     try:

@@ -97,9 +97,7 @@ def scaling(request: HttpRequest) -> HttpResponse:
     address = apply_fixed(request.GET)
     if address is not None:
         return HttpResponseRedirect(f"{PATH}?{address.urlencode(safe=':,/*')}")
-    bar = make_filter_bar(
-        request, fields="charts/scaling/_scaling_fields.html", has_metric=True, has_time_range=True
-    )
+    bar = make_filter_bar(request, fields="charts/scaling/_scaling_fields.html", has_metric=True)
     asked, errors = read_request(request.GET, bar.filter)
     if (answer := settle_filter(request, bar, errors)) is not None:
         return answer

@@ -49,12 +49,10 @@ _LEAST_GAP: Final = 0.1
 
 
 class SeriesState(StrEnum):
-    """Detection status. Stale: no recent runs; learning: too few runs; too noisy: changes of the wanted size are not
-    detectable."""
+    """Detection status. Learning: too few runs; too noisy: changes of the wanted size are not detectable."""
 
     LEARNING = "learning"
     TOO_NOISY = "too noisy"
-    STALE = "stale"
     STEADY = "steady"
 
 
@@ -167,16 +165,12 @@ def judge_state(
     *,
     runs: int,
     wanted_change: float,
-    silent_s: float | None = None,
-    stale_after_s: float | None = None,
 ) -> StateResult:
-    """Return the status of a series with so many runs, the last one `silent_s` ago.
+    """Return the status of a series with so many runs.
 
-    `wanted_change` is the relative change to detect (0.05 is 5 %). Staleness precedes learning, and learning noise.
-    The noise of a new level is that of all levels so far.
+    `wanted_change` is the relative change to detect (0.05 is 5 %). Learning precedes noise. The noise of a new level is
+    that of all levels so far.
     """
-    if silent_s is not None and stale_after_s is not None and silent_s > stale_after_s:
-        return StateResult(SeriesState.STALE, None)
     if runs < BASELINE_RUNS:
         return StateResult(SeriesState.LEARNING, BASELINE_RUNS - runs)
     smallest = profile.smallest_change

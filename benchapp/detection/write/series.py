@@ -61,7 +61,6 @@ STATUSES: Final = {
     SeriesState.LEARNING: DetectionStatus.LEARNING,
     SeriesState.TOO_NOISY: DetectionStatus.NOISY,
     SeriesState.STEADY: DetectionStatus.STEADY,
-    SeriesState.STALE: DetectionStatus.STALE,
 }
 
 

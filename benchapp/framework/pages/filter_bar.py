@@ -114,13 +114,12 @@ def make_filter_bar(
     keep: Sequence[str] = (),
     form: forms.Form | None = None,
     fields: str = "",
-    has_time_range: bool = False,
     has_metric: bool = False,
 ) -> FilterBar:
     """Read the filter of the address. action: path of the page that has it, by default this one.
 
-    has_time_range, has_metric: the page has the parameters from and to, or metric; a time range or a metric in the
-    filter becomes theirs (`resolved_url`). Other pages refuse it.
+    A time range in the filter becomes the parameters from and to (`resolved_url`). has_metric: the page has the
+    parameter metric, which a metric in the filter becomes; other pages refuse it.
     keep: names of parameters for hidden inputs, in order; repeated ones with all values; with `from` the page has its
     time range outside of the bar. form, fields: as in FilterBar; their parameters are not in keep.
     """
@@ -130,7 +129,7 @@ def make_filter_bar(
     query = Query(Filter())
     try:
         query = parse_query(whole)
-        _check_controls(query, has_time_range=has_time_range, has_metric=has_metric)
+        _check_metric(query, has_metric=has_metric)
     except BadFilter as caught:
         problem, query = caught, Query(Filter())
     filter = query.filter
@@ -152,7 +151,7 @@ def make_filter_bar(
         action=path,
         clear_url=_link(path, "", list(kept)) if text or rest != list(kept) else None,
         form=form,
-        time_range=make_time_range(request.GET) if has_time_range and "from" not in keep else None,
+        time_range=None if "from" in keep else make_time_range(request.GET),
         fields=fields,
         typed=whole,
         instead=problem.suggestions if problem else (),
@@ -217,11 +216,8 @@ def read_text(query: QueryDict) -> str:
     return " ".join(part for part in parts if part)
 
 
-def _check_controls(query: Query, *, has_time_range: bool, has_metric: bool) -> None:
-    """Raise BadFilter for a time range or metric that the page has no control for."""
-    if query.time_range is not None and not has_time_range:
-        message = "This page has no time range. Charts and lists have one"
-        raise BadFilter(message, suggestions=[write_filter(query.filter)])
+def _check_metric(query: Query, *, has_metric: bool) -> None:
+    """Raise BadFilter for a metric that the page has no control for."""
     if query.metric is not None and not has_metric:
         message = (
             f"{query.metric} is a metric, and this page shows no single one. Scaling, Matrix and History do"

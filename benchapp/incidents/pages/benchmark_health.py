@@ -85,7 +85,7 @@ class VerdictTable:
 @may_read
 def benchmark_health(request: HttpRequest) -> HttpResponse:
     """List series, hosts or profiles with findings, the verdicts of the period, and the status of each metric."""
-    bar = make_filter_bar(request, fields="incidents/_health_fields.html", has_time_range=True)
+    bar = make_filter_bar(request, fields="incidents/_health_fields.html")
     errors: list[str] = []
     grouping = read_choice(request.GET, "by", _GROUPINGS, errors, noun="grouping")
     status = read_choice(request.GET, "status", _STATUSES, errors)

@@ -391,7 +391,7 @@ class EventLine:
 @may_read
 def incidents(request: HttpRequest) -> HttpResponse:
     """List incidents: tabs with open work by severity, the others newest first."""
-    bar = make_filter_bar(request, keep=("tab",), has_time_range=True)
+    bar = make_filter_bar(request, keep=("tab",))
     errors: list[str] = []
     tab, range = _read_tab(request, errors), read_time_range(request.GET, errors)
     if (answer := settle_filter(request, bar, errors)) is not None:

@@ -273,20 +273,17 @@ def list_editors() -> list[tuple[int, str]]:
     return list(people.values_list("id", "username")[:_PEOPLE_MAXIMUM])
 
 
-def list_merge_targets(incident: IncidentRow, *, limit: int = 20) -> list[tuple[int, str]]:
-    """Return (id, title) of open incidents of the same direction within 30 days, nearest in time first; one query."""
-    near = (
-        incident.started_at - timedelta(days=30),
-        incident.started_at + timedelta(days=30),
-    )
+def list_merge_targets(incident: IncidentRow) -> list[tuple[int, str]]:
+    """Return (id, title) of 20 open incidents of the same direction within 30 days, nearest in time first."""
+    month = timedelta(days=30)
     found = Incident.objects.filter(
         is_open=True,
         is_regression=incident.is_regression,
-        started_at__range=near,
+        started_at__range=(incident.started_at - month, incident.started_at + month),
     ).exclude(pk=incident.id)
-    rows = found.order_by("-started_at", "-id").values_list("id", "title", "started_at")[: 5 * limit]
+    rows = found.order_by("-started_at", "-id").values_list("id", "title", "started_at")[:100]
     nearest = sorted(rows, key=lambda row: abs(row[2] - incident.started_at))
-    return [(incident_id, title) for incident_id, title, _ in nearest[:limit]]
+    return [(incident_id, title) for incident_id, title, _ in nearest[:20]]
 
 
 @dataclass(frozen=True, slots=True)

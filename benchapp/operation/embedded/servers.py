@@ -270,9 +270,9 @@ class Postgres:
         }
 
 
-def make_url(socket_directory: Path, database: str = DATABASE) -> str:
-    """Return the URL of a database with its socket in this directory."""
-    return f"postgresql:///{database}?host={quote(str(socket_directory))}&user={USER}"
+def make_url(socket_directory: Path) -> str:
+    """Return the URL of the database with its socket in this directory."""
+    return f"postgresql:///{DATABASE}?host={quote(str(socket_directory))}&user={USER}"
 
 
 def check_socket_path(path: Path) -> None:

@@ -269,10 +269,10 @@ class HostStrip:
     omitted: str
 
 
-def make_host_strip(hosts: FleetHosts, *, now: datetime | None = None) -> HostStrip:
+def make_host_strip(hosts: FleetHosts) -> HostStrip:
     """Return the strip of all hosts read."""
-    moment = now or timezone.now()
-    cells = tuple(_make_cell(host, moment) for host in hosts.hosts)
+    now = timezone.now()
+    cells = tuple(_make_cell(host, now) for host in hosts.hosts)
     omitted = hosts.count - len(cells)
     return HostStrip(
         _link_cells(cells),
@@ -450,7 +450,7 @@ class OverviewSeries:
 @may_read
 def home(request: HttpRequest) -> HttpResponse:
     """Show the overview; above it, or alone without runs, the first steps of a new installation."""
-    bar = make_filter_bar(request, keep=RANGE, has_time_range=True)
+    bar = make_filter_bar(request, keep=RANGE)
     errors: list[str] = []
     range = read_time_range(request.GET, errors)
     range.read_days(usual=1, errors=errors)

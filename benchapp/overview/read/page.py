@@ -162,13 +162,13 @@ class SeriesLevel:
     mark: SeriesMark | None
 
 
-def read_recent_series(filter: Filter | None = None, *, limit: int = 10) -> list[SeriesLevel]:
+def read_recent_series(filter: Filter | None = None) -> list[SeriesLevel]:
     """Return the series with the newest open changes and those measured last, in at most eight queries.
 
     Of those that match the filter. First those with an open regression, largest first, then with an open improvement,
     then the others by time.
     """
-    rows = read_rows(_list_series(limit, filter))
+    rows = read_rows(_list_series(filter))
     levels = read_main_levels([row.id for row in rows])
     by_metric: dict[str, list[int]] = {}
     for series_id, found in levels.items():
@@ -183,10 +183,10 @@ def read_recent_series(filter: Filter | None = None, *, limit: int = 10) -> list
         for row in rows
         if (main := levels.get(row.id))
     ]
-    return sorted(series, key=_rank)[:limit]
+    return sorted(series, key=_rank)[:_SERIES_SHOWN]
 
 
-def _list_series(limit: int, filter: Filter | None) -> list[int]:
+def _list_series(filter: Filter | None) -> list[int]:
     matching, values = "", []
     if filter:
         text, parameters = Series.objects.filter(match_series(filter)).values("pk").query.sql_with_params()
@@ -197,13 +197,8 @@ def _list_series(limit: int, filter: Filter | None) -> list[int]:
             measured=f" AND id {matching}" if matching else "",
         ),
         [
-            _LIVE,
-            _INCIDENTS_MAXIMUM,
-            *values,
-            _CHANGES_MAXIMUM,
-            limit,
-            *values,
-            limit,
+            *(_LIVE, _INCIDENTS_MAXIMUM, *values, _CHANGES_MAXIMUM, _SERIES_SHOWN),
+            *(*values, _SERIES_SHOWN),
         ],
     )
     return [series_id for (series_id,) in rows]
@@ -216,6 +211,7 @@ def _rank(one: SeriesLevel) -> tuple[int, float]:
     return (0 if one.mark.is_regression else 1, -abs(one.mark.relative))
 
 
+_SERIES_SHOWN: Final = 10
 _CHANGES_SINCE: Final = timedelta(days=90)
 # Newest first: those of a host are as many as it has series.
 _ROWS_MAXIMUM: Final = 2000
@@ -241,12 +237,12 @@ class RecentChange:
     since_at: datetime
 
 
-def list_recent_changes(filter: Filter | None = None, *, now: datetime | None = None) -> list[RecentChange]:
+def list_recent_changes(filter: Filter | None = None) -> list[RecentChange]:
     """Return the changes of the last 90 days between known values, the newest first; two queries.
 
     Of the newest 2 000 environments that began on a series of the filter.
     """
-    begun = SeriesEnvironment.objects.filter(first_at__gte=(now or timezone.now()) - _CHANGES_SINCE)
+    begun = SeriesEnvironment.objects.filter(first_at__gte=timezone.now() - _CHANGES_SINCE)
     if filter:
         begun = begun.filter(series__in=Series.objects.filter(match_series(filter)))
     text, values = begun.order_by("-first_at").values("pk")[:_ROWS_MAXIMUM].query.sql_with_params()

@@ -95,7 +95,6 @@ def history(request: HttpRequest, series_id: int | None = None) -> HttpResponse:
         action=reverse("history"),
         keep=_RETAINED,
         fields="series/_history_fields.html",
-        has_time_range=True,
         has_metric=True,
     )
     asked = read_history_request(request.GET)

@@ -368,7 +368,6 @@ def runs(request: HttpRequest) -> HttpResponse:
         request,
         form=form,
         fields="series/runs/_runs_fields.html",
-        has_time_range=True,
     )
     errors = list_errors(form)
     if (answer := settle_filter(request, bar, errors)) is not None:

@@ -138,7 +138,6 @@ def series_list(request: HttpRequest) -> HttpResponse:
         keep=("view",),
         fields="series/_series_fields.html",
         has_metric=True,
-        has_time_range=True,
     )
     span, errors = asked.range.levels, list(asked.errors)
     if span.to_at is not None and bar.filter.fact_terms:

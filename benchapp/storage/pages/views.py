@@ -175,7 +175,7 @@ RUNS_OF_A_HOST: Final = 10
 def hosts(request: HttpRequest) -> HttpResponse:
     """List hosts with their state, in the order and the groups of the address; admins can add one."""
     form = read_form(HostFilterForm, request.GET)
-    bar = make_filter_bar(request, keep=("sort",), fields="storage/_hosts_fields.html", has_time_range=True)
+    bar = make_filter_bar(request, keep=("sort",), fields="storage/_hosts_fields.html")
     errors = list_errors(form)
     order = read_order(request.GET, errors)
     if (answer := settle_filter(request, bar, errors)) is not None:

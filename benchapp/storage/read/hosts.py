@@ -310,10 +310,8 @@ _CHANGED: Final = (
 _Found = tuple[int, datetime, int, int]
 
 
-def list_host_environment_changes(
-    host: HostRow, *, span: LevelRange = NOW, limit: int = 8
-) -> list[EnvironmentChange]:
-    """Return the newest environment changes in a time range, newest first; two queries.
+def list_host_environment_changes(host: HostRow, *, span: LevelRange = NOW) -> list[EnvironmentChange]:
+    """Return the 8 newest environment changes in a time range, newest first; two queries.
 
     Among the newest 5 000 runs of the host until the end of the range. A change is listed once, with the first run on
     any target that has it.
@@ -325,7 +323,7 @@ def list_host_environment_changes(
         return []
     environments = read_environments(each for row in found for each in row[2:])
     changes = list(_merge_changes(host.name, found, environments))[::-1]
-    return [change for change in changes if span.from_at is None or change.at >= span.from_at][:limit]
+    return [change for change in changes if span.from_at is None or change.at >= span.from_at][:8]
 
 
 def _merge_changes(
