@@ -21,6 +21,7 @@ from benchapp.catalog.metrics import (
     format_value,
     lower_label,
 )
+from benchapp.framework.pages.series_marks import show_mark
 from benchapp.framework.times import (
     format_clock,
     format_date,
@@ -165,6 +166,12 @@ def mark_text(mark: Any, has_link: object = True) -> SafeString | str:
     return mark_safe(  # noqa: S308
         f'<a {css} href="{escape(mark.url)}" title="{escape(mark.title)}">{escape(mark.text)}</a>'
     )
+
+
+@register.filter
+def in_metric(mark: Any, metric: str) -> Any:
+    """Return a mark of a series as a page about a metric shows it, for `mark_text`."""
+    return show_mark(mark, metric=metric)
 
 
 @register.filter

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from itertools import groupby
 from typing import Final
 
-from benchapp.catalog.metrics import CATALOG, format_count, format_signed_percent, format_value
+from benchapp.catalog.metrics import Metric, format_count, format_signed_percent
 from benchapp.charts.images.axes import Plot
 from benchapp.charts.images.frame import LINE, Canvas, ImageBox, ImageOptions, draw_image, shorten_text
-from benchapp.charts.read.comparison import ComparisonResult, Pair
+from benchapp.charts.read.comparison import ComparisonResult
 from benchapp.charts.texts.comparison import (
+    CHART_MAXIMUM,
+    ComparisonLine,
     describe_comparison,
     describe_comparison_title,
-    describe_place,
-    describe_result,
     find_shared_parts,
-    split_title,
+    list_drawn,
+    make_lines,
 )
 
-LINES_MAXIMUM: Final = 40
 _ROW_HEIGHT: Final = 20
 _AXIS_ROOM: Final = 36
 _NAME_SHARE: Final = 0.34
 _VALUES_SHARE: Final = 0.32
-_METRICS: Final = tuple(CATALOG)
 _TICKS: Final = (
     0.1,
     0.2,
@@ -53,82 +52,45 @@ _TICKS: Final = (
 _FINE_TICKS: Final = (0.95, 0.98, 0.99, 1.01, 1.02, 1.05)
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """A row: a heading, or a pair. at, low, high: the factor by which B is better; low and high None without one."""
-
-    text: str
-    pair: Pair | None = None
-    at: float = 1.0
-    low: float | None = None
-    high: float | None = None
-
-
 def draw_comparison(
     found: ComparisonResult, names: tuple[str, str], options: ImageOptions, *, common: str = ""
 ) -> bytes:
     """Return the image of a comparison. names: of A and B; common: the filter of both. Errors: as of draw_image."""
-    pairs = [pair for pair in found.pairs if pair.comparison.ratio is not None and pair.comparison.ratio > 0]
+    lines = list_drawn(make_lines(found.pairs[:CHART_MAXIMUM]))
 
     def draw(canvas: Canvas, box: ImageBox) -> None:
-        if not pairs:
+        if not lines:
             text = "No value of both sides can be compared." if found.pairs else "No matching series."
             canvas.write_message(box, text)
             return
         fit = int((box.height - _AXIS_ROOM - LINE) // _ROW_HEIGHT)
-        shown = pairs[:LINES_MAXIMUM]
-        # The most significant pairs stay.
+        shown = list(lines)
+        # The most significant ones stay.
         while len(shown) > 1 and _count_rows(shown) > fit:
-            shown = shown[:-1]
-        _draw_lines(canvas, box, _make_lines(shown), hidden=len(found.pairs) - len(shown))
+            shown.remove(max(shown, key=lambda line: line.rank))
+        _draw_lines(canvas, box, shown, hidden=len(found.pairs) - len(shown))
 
     return draw_image(
         options,
         title=describe_comparison_title(found, *names),
         foot=_list_foot(found, names, common),
         draw=draw,
-        body_height=_ROW_HEIGHT * _count_rows(pairs[:LINES_MAXIMUM]) + _AXIS_ROOM + LINE,
+        body_height=_ROW_HEIGHT * _count_rows(lines) + _AXIS_ROOM + LINE,
     )
 
 
-def _count_rows(pairs: Sequence[Pair]) -> int:
-    """Return the rows of pairs: each metric has one for its heading."""
-    return len(pairs) + len({pair.metric for pair in pairs})
+def _count_rows(lines: Sequence[ComparisonLine]) -> int:
+    """Return the rows of lines: each metric has one for its heading."""
+    return len(lines) + len({line.metric.name for line in lines})
 
 
-def _make_lines(pairs: Sequence[Pair]) -> list[_Line]:
-    shared = find_shared_parts([pair.title for pair in pairs])
-    has_places = len({describe_place(pair) for pair in pairs}) > 1
-    lines: list[_Line] = []
-    for name in _METRICS:
-        own = [pair for pair in pairs if pair.metric == name]
-        if not own:
-            continue
-        lines.append(_Line(f"{CATALOG[name].label}, {CATALOG[name].better} is better"))
-        for pair in own:
-            parts = [part for part in split_title(pair.title) if part not in shared] or [pair.title]
-            text = " · ".join([*([describe_place(pair)] if has_places else []), *parts])
-            lines.append(_make_line(pair, text))
-    return lines
-
-
-def _make_line(pair: Pair, text: str) -> _Line:
-    """Return the row of a pair with the factor by which B is better, so that a lower latency is to the right, too."""
-    ratio, low, high = pair.comparison.ratio or 1.0, pair.comparison.low, pair.comparison.high
-    if CATALOG[pair.metric].better == "higher":
-        return _Line(text, pair, ratio, low, high)
-    is_known = low is not None and high is not None and low > 0
-    return _Line(
-        text, pair, 1 / ratio, 1 / high if is_known and high else None, 1 / low if is_known and low else None
-    )
-
-
-def _draw_lines(canvas: Canvas, box: ImageBox, lines: Sequence[_Line], *, hidden: int) -> None:
+def _draw_lines(canvas: Canvas, box: ImageBox, lines: Sequence[ComparisonLine], *, hidden: int) -> None:
     names, values = box.width * _NAME_SHARE, box.width * _VALUES_SHARE
-    area = ImageBox(box.left + names, box.top, box.width - names - values, len(lines) * _ROW_HEIGHT)
+    rows = [row for metric, own in groupby(lines, key=lambda line: line.metric) for row in (metric, *own)]
+    area = ImageBox(box.left + names, box.top, box.width - names - values, len(rows) * _ROW_HEIGHT)
     plot = Plot(canvas, area)
     axes = plot.axes
-    axes.set_ylim(len(lines) - 0.5, -0.5)
+    axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_yticks([])
     axes.set_xscale("log")
     known = [value for line in lines for value in (line.at, line.low, line.high) if value]
@@ -140,43 +102,35 @@ def _draw_lines(canvas: Canvas, box: ImageBox, lines: Sequence[_Line], *, hidden
     plot.show_grid("x")
     plot.show_line_below("← worse · B relative to A, log · better →")
     axes.axvline(1, color=canvas.colors.ink, linewidth=1)
-    for place, line in enumerate(lines):
+    for place, row in enumerate(rows):
         middle = area.top + (place + 0.5) * _ROW_HEIGHT
-        if line.pair is None:
-            canvas.write(
-                box.left,
-                middle,
-                shorten_text(line.text, names - 8, weight="bold"),
-                weight="bold",
-                middle=True,
-            )
+        if isinstance(row, Metric):
+            heading = shorten_text(f"{row.label}, {row.better} is better", names - 8, weight="bold")
+            canvas.write(box.left, middle, heading, weight="bold", middle=True)
             continue
-        color = _choose_color(canvas, line.pair)
-        if line.low and line.high:
-            plot.draw_line([line.low, line.high], [place, place], color)
-        plot.draw_points([line.at], [place], "o", color, edge=1.5, is_hollow=not line.pair.is_different)
-        canvas.write(box.left + 8, middle, shorten_text(line.text, names - 20), middle=True)
-        text = shorten_text(_describe_values(line.pair), values - 12)
+        color = _choose_color(canvas, row)
+        if row.low and row.high:
+            plot.draw_line([row.low, row.high], [place, place], color)
+        plot.draw_points([row.at], [place], "o", color, edge=1.5, is_hollow=row.kind == "none")
+        canvas.write(box.left + 8, middle, shorten_text(row.name, names - 20), middle=True)
+        text = shorten_text(_describe_values(row), values - 12)
         canvas.write(area.right + 12, middle, text, color=color, middle=True)
     if hidden > 0:
         text = f"and {format_count(hidden, 'more value')}; the page and the API have all"
         canvas.write(box.left, box.bottom - LINE, text, color=canvas.colors.muted)
 
 
-def _describe_values(pair: Pair) -> str:
+def _describe_values(line: ComparisonLine) -> str:
     """Return "▼ −17.0 %, 24 100 → 20 000, n 10 and 12, worse"."""
-    unit, found = CATALOG[pair.metric].unit, pair.comparison
-    result, kind = describe_result(pair)
-    sign = {"worse": "▼ ", "better": "▲ "}.get(kind, "")
-    before, after = (format_value(spread.median, unit) for spread in (found.a, found.b))
+    found = line.pair.comparison
+    sign = {"worse": "▼ ", "better": "▲ "}.get(line.kind, "")
     size = format_signed_percent((found.ratio or 1.0) - 1)
-    return f"{sign}{size}, {before} → {after}, n {found.a.n} and {found.b.n}, {result}"
+    return f"{sign}{size}, {line.a} → {line.b}, n {found.a.n} and {found.b.n}, {line.result}"
 
 
-def _choose_color(canvas: Canvas, pair: Pair) -> str:
-    kind = describe_result(pair)[1]
+def _choose_color(canvas: Canvas, line: ComparisonLine) -> str:
     colors = canvas.colors
-    return {"worse": colors.regression, "better": colors.improvement}.get(kind, colors.muted)
+    return {"worse": colors.regression, "better": colors.improvement}.get(line.kind, colors.muted)
 
 
 def _choose_ticks(low: float, high: float) -> list[float]:

@@ -1,8 +1,9 @@
-"""The title and summary of a comparison."""
+"""The title, sentences and lines of a comparison."""
 
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, time
 from typing import Final
 
@@ -13,6 +14,7 @@ from benchapp.catalog.metrics import (
     CATALOG,
     KIND_NAMES,
     UNKNOWN,
+    Metric,
     format_count,
     format_integer,
     format_signed_percent,
@@ -32,6 +34,10 @@ from benchapp.models import name_scopes
 from benchapp.series.read.titles import describe_value
 
 _NAMED_MAXIMUM: Final = 3
+# Lines of a chart.
+CHART_MAXIMUM: Final = 40
+_SEPARATOR: Final = " · "
+_METRICS: Final = tuple(CATALOG)
 # Of workload, layout and host, and within a layout.
 _PARTS: Final = re.compile(r" · |, ")
 
@@ -205,7 +211,7 @@ def find_shared_parts(titles: Sequence[str]) -> tuple[str, ...]:
     return tuple(part for part in split_title(titles[0]) if all(part in other for other in others))
 
 
-def describe_place(pair: Pair) -> str:
+def _describe_place(pair: Pair) -> str:
     """Return the hosts or pools of a pair: "fast → slow", or one if both sides have the same."""
     a, b = name_scopes(pair.a_scopes), name_scopes(pair.b_scopes)
     return a if a == b else f"{a} → {b}"
@@ -223,3 +229,80 @@ def describe_result(pair: Pair) -> tuple[str, str]:
             return ("within the usual range" if pair.is_usual else "outside the usual range", "none")
         return "too few runs" if pair.has_few_runs else "no interval: values of 0", "none"
     return "no significant difference", "none"
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonLine:
+    """One pair as table, chart, Markdown and image show it.
+
+    number: from 1. rank: from 0 for the most significant. place: "fast → slow", or the hosts or pools of both sides.
+    parts: the title without common parts; name: with the place first, if places differ. at, low, high: the factor by
+    which B is better, with its interval: a lower latency is above 1, too; None if unknown. kind: worse, better or none.
+    """
+
+    number: int
+    rank: int
+    place: str
+    pair: Pair
+    metric: Metric
+    parts: str
+    name: str
+    at: float | None
+    low: float | None
+    high: float | None
+    a: str
+    b: str
+    ratio: str
+    interval: str
+    p: str
+    result: str
+    kind: str
+
+
+def make_lines(pairs: Sequence[Pair]) -> list[ComparisonLine]:
+    """Return the lines by metric, within a metric in the order of the pairs, numbered from 1."""
+    shared = find_shared_parts([pair.title for pair in pairs])
+    has_places = len(set(map(_describe_place, pairs))) > 1
+    grouped = sorted(enumerate(pairs), key=lambda ranked: _METRICS.index(ranked[1].metric))
+    return [
+        _make_line(number, rank, pair, shared=shared, has_places=has_places)
+        for number, (rank, pair) in enumerate(grouped, 1)
+    ]
+
+
+def _make_line(
+    number: int, rank: int, pair: Pair, *, shared: Sequence[str], has_places: bool
+) -> ComparisonLine:
+    metric, found, place = CATALOG[pair.metric], pair.comparison, _describe_place(pair)
+    parts = [part for part in split_title(pair.title) if part not in shared] or [pair.title]
+    names = [place, *(part for part in parts if part != place)] if has_places else parts
+    result, kind = describe_result(pair)
+    at, low, high = found.ratio, found.low, found.high
+    if metric.better == "lower":
+        # An interval from 0 has no inverse.
+        at, low, high = at and 1 / at, (high and 1 / high) if low else None, low and 1 / low
+    p = pair.adjusted_p
+    return ComparisonLine(
+        number=number,
+        rank=rank,
+        place=place,
+        pair=pair,
+        metric=metric,
+        parts=_SEPARATOR.join(parts),
+        name=_SEPARATOR.join(names),
+        at=at,
+        low=low,
+        high=high,
+        a=format_value(found.a.median, metric.unit),
+        b=format_value(found.b.median, metric.unit),
+        ratio=UNKNOWN if found.ratio is None else f"{found.ratio:.3f}",
+        interval=UNKNOWN if found.low is None else f"{found.low:.3f}–{found.high:.3f}",
+        p=UNKNOWN if p is None else "<0.001" if p < 0.001 else f"{p:.3f}",
+        result=result,
+        kind=kind,
+    )
+
+
+def list_drawn(lines: Sequence[ComparisonLine]) -> list[ComparisonLine]:
+    """Return the lines that a chart has: of the forty most significant those with a ratio."""
+    return [line for line in lines if line.rank < CHART_MAXIMUM and line.at is not None and line.at > 0]

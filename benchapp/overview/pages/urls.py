@@ -8,8 +8,7 @@ from benchapp.accounts.pages import own_account, people, sign_in, tokens
 from benchapp.accounts.pages import own_account as preferences
 from benchapp.accounts.pages import sign_in as accounts
 from benchapp.accounts.pages import tokens as links
-from benchapp.charts.pages import matrix, scaling
-from benchapp.charts.pages.comparison import views as comparison
+from benchapp.charts.pages import comparison, matrix, scaling
 from benchapp.framework.pages import audit
 from benchapp.framework.pages.page_context import page
 from benchapp.incidents.pages import benchmark_health, incidents

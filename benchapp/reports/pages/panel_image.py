@@ -10,7 +10,7 @@ from benchapp.charts.images.chart import draw_chart
 from benchapp.charts.images.comparison import draw_comparison
 from benchapp.charts.images.frame import ImageOptions, draw_image
 from benchapp.charts.images.history import PANELS_MAXIMUM, draw_history
-from benchapp.charts.pages.comparison.figure import BadComparison, show_comparison
+from benchapp.charts.pages.comparison import BadComparison, show_comparison
 from benchapp.charts.pages.history import read_asked_history
 from benchapp.charts.pages.matrix import read_asked_matrix
 from benchapp.charts.pages.scaling_figure import read_request

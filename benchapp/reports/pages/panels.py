@@ -10,7 +10,7 @@ from django.urls import NoReverseMatch, reverse
 from django.utils.safestring import SafeString
 
 from benchapp.catalog.grammar import BadFilter
-from benchapp.charts.pages.comparison.figure import BadComparison, ComparisonFigure, show_comparison
+from benchapp.charts.pages.comparison import BadComparison, ComparisonFigure, show_comparison
 from benchapp.charts.pages.history import HistoryFigure, show_history
 from benchapp.charts.pages.matrix import MatrixFigure, show_matrix
 from benchapp.charts.pages.scaling_figure import ScalingFigure, show_scaling

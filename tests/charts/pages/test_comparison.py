@@ -7,10 +7,10 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from benchapp.charts.pages.comparison import figure as comparison_figure
-from benchapp.charts.pages.comparison.table import make_chart, make_lines, write_markdown
+from benchapp.charts.pages.comparison import write_markdown
 from benchapp.charts.read import comparison
 from benchapp.charts.read.comparison import Side, compare_sides
+from benchapp.charts.texts.comparison import make_lines
 from benchapp.models import Host
 from tests.factories import NOON, add_series, make_host, make_target, make_workload
 from tests.pages import Page
@@ -46,8 +46,8 @@ def test_lines_of_several_hosts_begin_with_the_host(db: None) -> None:
     middle = NOON + timedelta(hours=6)
 
     found = compare_sides(Side(to_at=middle), Side(from_at=middle), metrics=["iops"])
-    several = [point["name"] for point in make_chart(make_lines(found.pairs), "key")]
-    alone = [point["name"] for point in make_chart(make_lines(found.pairs[:1]), "key")]
+    several = [line.name for line in make_lines(found.pairs)]
+    alone = [line.name for line in make_lines(found.pairs[:1])]
 
     assert sorted(several) == [
         f"{host} · iodepth {depth} × 1 job" for host in ("db-1", "db-2") for depth in (1, 2)
@@ -156,7 +156,7 @@ def test_number_of_queries_does_not_grow(viewer: Client, two_hosts: None, django
 def test_page_begins_with_the_most_significant_and_links_to_more(
     viewer: Client, two_hosts: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(comparison_figure, "LINES_DEFAULT", 1)
+    monkeypatch.setattr("benchapp.charts.pages.comparison.LINES_DEFAULT", 1)
 
     first = viewer.get(reverse("compare"), HOSTS)
     more = viewer.get(first.context["figure"].more_url)
@@ -206,8 +206,10 @@ def test_lines_are_grouped_by_metric_and_named_by_what_differs(viewer: Client) -
         (3, "latency_p99_ns", "iodepth 8 × 1 job · 4 × gp3"),
     ]
     assert figure.common == "4k random read · 64 MiB file"
-    assert "Common to all: 4k random read · 64 MiB file" in Page(response).words
-    assert [line["better"] for line in figure.chart] == ["higher", "higher", "lower"]
+    assert "Common to all: 4k random read · 64 MiB file ·" in Page(response).words
+    ratios = [line.pair.comparison.ratio for line in figure.lines]
+    factors = [ratios[0], ratios[1], 1 / ratios[2]]
+    assert [line["at"] for line in figure.chart] == pytest.approx(factors)
     assert {line["place"] for line in figure.chart} == {"fast → slow"}
 
 

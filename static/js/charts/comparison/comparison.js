@@ -12,9 +12,9 @@ const CHARACTER_WIDTH = 6.2;
 const FINE = [0.95, 0.98, 0.99, 1, 1.01, 1.02, 1.05];
 
 /**
- * Prepare lines [{number, name, metric, better, place, ratio, low, high (or null), result, kind, a, b, url}], the first at the
- * top, with a heading above the lines of each metric. at, from, to: the factor by which B is better, so that a lower latency
- * is to the right as well. The axis is a log one, so that half and twice are equally far from 1.
+ * Prepare lines [{number, name, metric, place, at, from, to (or null), ratio, interval, result, kind, a, b, url}], the first at
+ * the top, with a heading above the lines of each metric. at, from, to: the factor by which B is better, so that a lower
+ * latency is to the right as well. The axis is a log one, so that half and twice are equally far from 1.
  */
 export function prepareComparison(lines) {
   const headings = [];
@@ -22,7 +22,7 @@ export function prepareComparison(lines) {
     if (line.metric !== lines[index - 1]?.metric) {
       headings.push({ text: line.metric, row: index + headings.length });
     }
-    return { ...line, ...findFactor(line), row: index + headings.length, element: { datasetIndex: 0, index } };
+    return { ...line, row: index + headings.length, element: { datasetIndex: 0, index } };
   });
   const values = entries.flatMap(({ at, from, to }) => [at, from, to].filter((value) => value !== null && value > 0));
   const least = Math.min(1, ...values);
@@ -32,16 +32,9 @@ export function prepareComparison(lines) {
 }
 
 /** Describe one line, for the readout and for screen readers. */
-export function describeRatio({ number, name, metric, place, a, b, ratio, low, high, result }) {
-  return [`Line ${number}: ${name}`, `${metric} ${a} → ${b}`, place, formatRatio({ ratio, low, high }), result].join(" · ");
-}
-
-function findFactor({ better, ratio, low, high }) {
-  if (better !== "lower") {
-    return { at: ratio, from: low, to: high };
-  }
-  const isKnown = low !== null && low > 0;
-  return { at: 1 / ratio, from: isKnown ? 1 / high : null, to: isKnown ? 1 / low : null };
+export function describeRatio(line) {
+  const { number, name, metric, place, a, b, result } = line;
+  return [`Line ${number}: ${name}`, `${metric} ${a} → ${b}`, place, formatRatio(line), result].join(" · ");
 }
 
 /** Round ticks of the ratio within a domain: the finer where all is near 1. */
@@ -73,9 +66,8 @@ function measureNames(entries, maximum) {
   return Math.round(Math.min(maximum, longest * CHARACTER_WIDTH + 14));
 }
 
-function formatRatio({ ratio, low, high }) {
-  const interval = low === null ? "no interval" : `95 % CI ${low.toFixed(3)}–${high.toFixed(3)}`;
-  return `B / A ${ratio.toFixed(3)}, ${interval}`;
+function formatRatio({ ratio, interval }) {
+  return `B / A ${ratio}, ${interval === "–" ? "no interval" : `95 % CI ${interval}`}`;
 }
 
 // Labels too near to each other on a log axis cover each other.
