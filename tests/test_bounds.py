@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from benchapp.charts.read.comparison_labels import list_environment_differences
+from benchapp.charts.read.comparison_sides import list_environment_differences
 from benchapp.intake.normalize.batch import normalize_batch
 from benchapp.intake.normalize.plan import bound_options
 from benchapp.intake.posts.envelope import BadEnvelope, type_envelope

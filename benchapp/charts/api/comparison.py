@@ -21,9 +21,9 @@ from benchapp.charts.read.comparison import (
     Side,
     Unmatched,
     compare_sides,
+    summarize_scopes,
 )
-from benchapp.charts.read.comparison_labels import EnvironmentDifference
-from benchapp.charts.read.comparison_scopes import summarize_scopes
+from benchapp.charts.read.comparison_sides import EnvironmentDifference
 from benchapp.charts.texts.comparison import describe_side
 from benchapp.framework.api.answers import AnswerPage, ApiAnswer, MetricName, build, list_columns
 from benchapp.framework.api.openapi import in_formats

@@ -47,7 +47,6 @@ from benchapp.charts.images.frame import (
     style_of_value,
 )
 from benchapp.charts.read.chart_thresholds import ChartThreshold
-from benchapp.charts.read.downsampling import from_us
 from benchapp.charts.read.history import ChosenSeries, HistoryLine, HistoryPart, SeriesHistory
 from benchapp.charts.texts.comparison import find_shared_parts
 from benchapp.charts.texts.history import (
@@ -57,6 +56,7 @@ from benchapp.charts.texts.history import (
     list_levels,
     name_threshold,
 )
+from benchapp.framework.read.binary_columns import from_us
 from benchapp.framework.times import format_day, format_moment
 from benchapp.incidents.read.changes import ChangeMark
 from benchapp.incidents.read.series_status import select_detected

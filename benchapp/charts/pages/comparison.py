@@ -21,11 +21,13 @@ from benchapp.charts.read.comparison import (
     DEFAULT_METRICS,
     SERIES_IDS_MAXIMUM,
     ComparisonResult,
+    ScopeResult,
+    ScopeResults,
     Side,
     compare_sides,
+    summarize_scopes,
 )
-from benchapp.charts.read.comparison_scopes import ScopeResult, ScopeResults, summarize_scopes
-from benchapp.charts.read.comparison_suggestions import Suggestions, list_suggestions
+from benchapp.charts.read.comparison_sides import Suggestions, list_suggestions
 from benchapp.charts.texts.comparison import (
     ComparisonLine,
     describe_comparison,

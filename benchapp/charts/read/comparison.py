@@ -1,31 +1,30 @@
-"""Compare two sides: their series are matched on all dimensions that are not compared."""
+"""Compare two sides: their series are matched on all dimensions that are not compared; results by host or pool."""
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from statistics import median
 from typing import Annotated, Final
 
 import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from benchapp.catalog.dimensions import DIMENSIONS
+from benchapp.catalog.dimensions import DIMENSIONS, name_pattern
 from benchapp.catalog.grammar import Filter
 from benchapp.catalog.metrics import CATALOG, SMALLEST_CHANGES, find_detected_metric
-from benchapp.charts.read.comparison_labels import (
-    EnvironmentDifference,
-    Titles,
-    list_environment_differences,
-    name_series_sides,
-)
 from benchapp.charts.read.comparison_sides import (
     SERIES_MAXIMUM,
     SIDE_COLUMNS,
+    EnvironmentDifference,
     Side,
     SideRow,
     SideValues,
+    Titles,
     count_each,
+    list_environment_differences,
+    name_series_sides,
     read_environment_ids,
     read_side,
     read_values,
@@ -458,3 +457,110 @@ def _list_differing(groups: Iterable[MatchedRows], free: frozenset[str]) -> tupl
         if {str(row[name]) for row in first} != {str(row[name]) for row in second}
     }
     return tuple(name for name in SIDE_COLUMNS if name in differing)
+
+
+@dataclass(frozen=True, slots=True)
+class PatternDifference:
+    """The differences of one pattern in one metric and direction.
+
+    relative: median of B / A − 1 over these; None if none has a ratio. count: of them; series_count: values of the
+    pattern in that metric. largest: of them. size: that of the median, in multiples of the smallest change.
+    """
+
+    pattern: str
+    metric: str
+    is_worse: bool
+    relative: float | None
+    count: int
+    series_count: int
+    largest: Pair
+    size: float
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeResult:
+    """The compared values of one host or pool, or of all; scope: "" for all.
+
+    differences: the largest first. worse, better: differences among all `values`.
+    """
+
+    scope: str
+    differences: tuple[PatternDifference, ...]
+    values: int
+    worse: int
+    better: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeResults:
+    """The hosts or pools: the worse ones first, by their largest difference for the worse; their total."""
+
+    scopes: tuple[ScopeResult, ...]
+    total: ScopeResult
+
+    @property
+    def worse_count(self) -> int:
+        """Return how many are worse."""
+        return sum(scope.worse > 0 for scope in self.scopes)
+
+
+def summarize_scopes(pairs: Sequence[Pair]) -> ScopeResults | None:
+    """Return the results by host or pool; None if the sides are of different ones, or of a single one."""
+    groups: dict[str, list[Pair]] = defaultdict(list)
+    for pair in pairs:
+        if pair.a_scopes != pair.b_scopes or len(pair.a_scopes) != 1:
+            return None
+        groups[pair.a_scopes[0]].append(pair)
+    if len(groups) < 2:
+        return None
+    results = [_summarize(scope, own) for scope, own in groups.items()]
+    return ScopeResults(tuple(sorted(results, key=_rank_scope)), _summarize("", pairs))
+
+
+def summarize_patterns(pairs: Iterable[Pair]) -> tuple[PatternDifference, ...]:
+    """Return the differences by pattern, metric and direction, the largest first."""
+    groups: dict[tuple[str, str], list[Pair]] = defaultdict(list)
+    for pair in pairs:
+        groups[name_pattern(pair.rw, pair.direction), pair.metric].append(pair)
+    found = [
+        _make_difference(pattern, metric, is_worse, different, series_count=len(own))
+        for (pattern, metric), own in groups.items()
+        for is_worse in (True, False)
+        if (different := [pair for pair in own if pair.is_different and pair.is_worse is is_worse])
+    ]
+    return tuple(sorted(found, key=lambda each: (-each.size, each.pattern, each.metric)))
+
+
+def _make_difference(
+    pattern: str, metric: str, is_worse: bool, pairs: Sequence[Pair], *, series_count: int
+) -> PatternDifference:
+    ratios = [pair.comparison.ratio for pair in pairs if pair.comparison.ratio is not None]
+    return PatternDifference(
+        pattern=pattern,
+        metric=metric,
+        is_worse=is_worse,
+        relative=median(ratios) - 1 if ratios else None,
+        count=len(pairs),
+        series_count=series_count,
+        largest=max(pairs, key=lambda pair: pair.size),
+        size=median(pair.size for pair in pairs),
+    )
+
+
+def _summarize(scope: str, pairs: Sequence[Pair]) -> ScopeResult:
+    differences = summarize_patterns(pairs)
+    return ScopeResult(
+        scope=scope,
+        differences=differences,
+        values=len(pairs),
+        worse=sum(each.count for each in differences if each.is_worse),
+        better=sum(each.count for each in differences if not each.is_worse),
+    )
+
+
+def _rank_scope(result: ScopeResult) -> tuple[float, float, str]:
+    worse, better = (
+        max((each.size for each in result.differences if each.is_worse is is_worse), default=0.0)
+        for is_worse in (True, False)
+    )
+    return (-worse, better, result.scope)

@@ -9,12 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from psycopg import sql
 
-from benchapp.charts.rules.downsampling import BUCKETS_MAXIMUM, Buckets, SampledPoints, thin_points
-from benchapp.framework.read.binary_columns import fetch_arrays, from_us, to_us
+from benchapp.charts.rules.downsampling import Buckets, SampledPoints, thin_points
+from benchapp.framework.read.binary_columns import fetch_arrays
 from benchapp.series.read.points import check_metrics
 from benchapp.series.validity.badges import CODES, HARMLESS
-
-__all__ = ["BUCKETS_MAXIMUM", "Buckets", "SeriesPoints", "from_us", "read_columns", "read_thinned", "to_us"]
 
 # Each code of a badge is a bit, so that the columns stay numbers. Only rows that bear any pay for the look.
 _BADGE_BITS: Final = sql.SQL(
@@ -101,6 +99,11 @@ def read_columns(
         kinds["environment_id"] = "bigint"
     columns = fetch_arrays(rows, values, columns=kinds)
     return _split(columns, series_ids, metrics)
+
+
+def list_known(values: NDArray[np.float64]) -> list[float | None]:
+    """Return numbers with null for nan, which JSON has not."""
+    return [None if value != value else value for value in values.tolist()]
 
 
 def read_thinned(

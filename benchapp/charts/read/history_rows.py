@@ -1,24 +1,23 @@
-"""Flat rows of histories: buckets, lines, columns of latencies; what the API answers and charts are drawn from."""
+"""Rows of histories: buckets, points, lines; what the API answers and charts are drawn from."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final, TypeVar
 
-import numpy as np
 from msgspec import Meta, Struct
-from numpy.typing import NDArray
 
 from benchapp.catalog.metrics import CATALOG
-from benchapp.charts.read.downsampling import Buckets, SeriesPoints, from_us
+from benchapp.charts.read.downsampling import SeriesPoints, list_known
 from benchapp.charts.read.history import (
     ChosenSeries,
     HistoryColors,
     HistoryLine,
     HistoryPart,
     SeriesHistory,
+    SmallStep,
 )
-from benchapp.charts.read.latency import FAN, Fan, Heat
-from benchapp.charts.read.small_steps import SmallStep
+from benchapp.charts.rules.downsampling import Buckets
+from benchapp.framework.read.binary_columns import from_us
 from benchapp.incidents.read.changes import ChangeMark
 from benchapp.incidents.read.series_status import select_detected
 from benchapp.models import ChangeState, DirectionName, PlannedEventKind
@@ -35,7 +34,6 @@ _BATCH_ROWS: Final = 1000
 SPREAD: Final = ("n", "minimum", "p10", "median", "p90", "maximum", "minimum_run", "maximum_run")
 BUCKET_COLUMNS: Final = ("from_at", "to_at", "n", "failed", "excluded", "doubtful")
 POINT_COLUMNS: Final = ("run", "started_at", "error", "is_excluded", "badges")
-FAN_COLUMNS: Final = ("from_at", "to_at", "runs", "last_run", *FAN)
 
 
 class HistoryLevel(Struct, kw_only=True, frozen=True):
@@ -215,14 +213,16 @@ def bucket_rows(buckets: Buckets) -> list[Row]:
     for metric, spread in buckets.spreads.items():
         for name, column in zip(SPREAD, spread_columns(metric), strict=True):
             values = getattr(spread, name)
-            columns[column] = [run or None for run in values.tolist()] if "run" in name else _known(values)
+            columns[column] = (
+                [run or None for run in values.tolist()] if "run" in name else list_known(values)
+            )
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def point_rows(found: SeriesPoints) -> list[Row]:
     """Return points as rows."""
     points = found.points
-    values = {metric: _known(column) for metric, column in points.values.items()}
+    values = {metric: list_known(column) for metric, column in points.values.items()}
     rows = zip(
         points.run_id.tolist(),
         map(from_us, points.at_us.tolist()),
@@ -273,51 +273,6 @@ def _make_change(mark: ChangeMark) -> HistoryChange:
     )
 
 
-def fan_rows(fan: Fan) -> list[Row]:
-    """Return the percentiles over time."""
-    columns = [
-        *_list_spans(fan.first_us, fan.last_us, fan.runs, fan.run_id),
-        *(_known(fan.values[name]) for name in FAN),
-    ]
-    return [dict(zip(FAN_COLUMNS, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-def heat_columns(heat: Heat) -> list[Row]:
-    """Return the columns of a heat map, each with its counts from the first bucket on."""
-    names = ("from_at", "to_at", "runs", "last_run", "counts")
-    columns = [
-        *_list_spans(heat.first_us, heat.last_us, heat.runs, heat.run_id),
-        heat.counts.tolist(),
-    ]
-    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-
-
-def heat_cells(heat: Heat) -> Iterator[Row]:
-    """Yield the cells of a heat map that hold operations, for a table."""
-    for column in heat_columns(heat):
-        counts = column.pop("counts")
-        for place, operations in enumerate(counts):
-            if operations:
-                bucket = heat.first_bucket + place
-                yield {
-                    **column,
-                    "bucket": bucket,
-                    "from_ns": 2.0 ** (bucket / 4),
-                    "to_ns": 2.0 ** ((bucket + 1) / 4),
-                    "operations": operations,
-                }
-
-
 def _metric_row(name: str) -> Row:
     metric = CATALOG[name]
     return {"name": metric.name, "unit": metric.unit, "better": metric.better, "label": metric.label}
-
-
-def _list_spans(*columns: NDArray[np.int64]) -> Sequence[list[Any]]:
-    first_us, last_us, runs, run_id = (column.tolist() for column in columns)
-    return list(map(from_us, first_us)), list(map(from_us, last_us)), runs, run_id
-
-
-def _known(values: NDArray[np.float64]) -> list[float | None]:
-    """Return numbers with null for nan, which JSON has not."""
-    return [None if value != value else value for value in values.tolist()]

@@ -1,5 +1,6 @@
 """The latencies of one series over time: a fan of percentiles, and histograms where fio printed bins."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -10,23 +11,11 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from benchapp.catalog.metrics import PERCENTILES
-from benchapp.charts.read.downsampling import to_us
+from benchapp.charts.read.downsampling import list_known
 from benchapp.charts.rules.downsampling import SampledPoints, thin_points
 from benchapp.charts.rules.heatmap import Heat, RunBins, make_heat
-from benchapp.framework.read.binary_columns import fetch_arrays
+from benchapp.framework.read.binary_columns import fetch_arrays, from_us, to_us
 from benchapp.models import Measurement
-
-__all__ = [
-    "COLUMNS_DEFAULT",
-    "COLUMNS_MAXIMUM",
-    "FAN",
-    "Fan",
-    "Heat",
-    "Latencies",
-    "has_latencies",
-    "read_fan",
-    "read_heat",
-]
 
 COLUMNS_DEFAULT: Final = 300
 COLUMNS_MAXIMUM: Final = 2000
@@ -37,6 +26,7 @@ HISTOGRAMS_MAXIMUM: Final = 20_000
 FAN: Final = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p99_9": 99.9, "p99_99": 99.99}
 _OF_COLUMN: Final = {name.removeprefix("latency_").removesuffix("_ns"): name for name in PERCENTILES}
 _SAMPLES_BEYOND: Final = 10
+FAN_COLUMNS: Final = ("from_at", "to_at", "runs", "last_run", *FAN)
 # Of a series' newest runs, before its page says that it has no latencies.
 _LOOKED_AT: Final = 20
 
@@ -164,3 +154,43 @@ def _make_fan(columns: dict[str, NDArray[Any]], count: int) -> Fan:
     ends = np.cumsum(buckets.n) - 1
     medians = {name: spread.median for name, spread in buckets.spreads.items()}
     return Fan(buckets.first_us, buckets.last_us, buckets.n, run_id[ends], medians)
+
+
+def fan_rows(fan: Fan) -> list[dict[str, Any]]:
+    """Return the percentiles over time."""
+    columns = [
+        *_list_spans(fan.first_us, fan.last_us, fan.runs, fan.run_id),
+        *(list_known(fan.values[name]) for name in FAN),
+    ]
+    return [dict(zip(FAN_COLUMNS, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def heat_columns(heat: Heat) -> list[dict[str, Any]]:
+    """Return the columns of a heat map, each with its counts from the first bucket on."""
+    names = ("from_at", "to_at", "runs", "last_run", "counts")
+    columns = [
+        *_list_spans(heat.first_us, heat.last_us, heat.runs, heat.run_id),
+        heat.counts.tolist(),
+    ]
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def heat_cells(heat: Heat) -> Iterator[dict[str, Any]]:
+    """Yield the cells of a heat map that hold operations, for a table."""
+    for column in heat_columns(heat):
+        counts = column.pop("counts")
+        for place, operations in enumerate(counts):
+            if operations:
+                bucket = heat.first_bucket + place
+                yield {
+                    **column,
+                    "bucket": bucket,
+                    "from_ns": 2.0 ** (bucket / 4),
+                    "to_ns": 2.0 ** ((bucket + 1) / 4),
+                    "operations": operations,
+                }
+
+
+def _list_spans(*columns: NDArray[np.int64]) -> Sequence[list[Any]]:
+    first_us, last_us, runs, run_id = (column.tolist() for column in columns)
+    return list(map(from_us, first_us)), list(map(from_us, last_us)), runs, run_id

@@ -26,9 +26,10 @@ from benchapp.charts.read.comparison import (
     SERIES_MAXIMUM,
     ComparisonResult,
     Pair,
+    PatternDifference,
     Side,
+    summarize_patterns,
 )
-from benchapp.charts.read.comparison_scopes import PatternDifference, summarize_patterns
 from benchapp.framework.times import format_day, format_moment
 from benchapp.models import name_scopes
 from benchapp.series.read.titles import describe_value

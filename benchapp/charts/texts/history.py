@@ -23,10 +23,9 @@ from benchapp.catalog.metrics import (
     format_with_unit,
 )
 from benchapp.charts.read.chart_thresholds import ChartThreshold
-from benchapp.charts.read.downsampling import from_us
-from benchapp.charts.read.history import HistoryLine, SeriesHistory
-from benchapp.charts.read.small_steps import SmallStep
+from benchapp.charts.read.history import HistoryLine, SeriesHistory, SmallStep
 from benchapp.charts.texts.levels import describe_kind, describe_mixed_kinds
+from benchapp.framework.read.binary_columns import from_us
 from benchapp.framework.times import format_day, format_moment
 from benchapp.incidents.read.changes import ChangeRow
 from benchapp.incidents.read.series_status import DetectionStatusRow, select_detected

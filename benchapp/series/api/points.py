@@ -15,16 +15,18 @@ from rest_framework.request import Request
 from benchapp.catalog.grammar import write_filter
 from benchapp.catalog.metrics import CATALOG
 from benchapp.charts.api.history import BucketPage, describe_buckets
-from benchapp.charts.read.downsampling import BUCKETS_MAXIMUM, read_thinned
-from benchapp.charts.read.history_rows import (
-    BUCKET_COLUMNS,
-    bucket_rows,
+from benchapp.charts.read.downsampling import read_thinned
+from benchapp.charts.read.history_rows import BUCKET_COLUMNS, bucket_rows, spread_columns
+from benchapp.charts.read.latency import (
+    COLUMNS_DEFAULT,
+    COLUMNS_MAXIMUM,
     fan_rows,
     heat_cells,
     heat_columns,
-    spread_columns,
+    read_fan,
+    read_heat,
 )
-from benchapp.charts.read.latency import COLUMNS_DEFAULT, COLUMNS_MAXIMUM, read_fan, read_heat
+from benchapp.charts.rules.downsampling import BUCKETS_MAXIMUM
 from benchapp.framework.api.answers import (
     ERROR_MEANING,
     AnswerPage,

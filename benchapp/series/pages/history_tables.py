@@ -11,13 +11,14 @@ from django.urls import reverse
 from benchapp.catalog.grammar import Filter, write_filter
 from benchapp.catalog.metrics import Metric, format_value
 from benchapp.charts.pages.history import HistoryRequest, write_query
-from benchapp.charts.read.downsampling import from_us
 from benchapp.charts.read.history import HistoryLine, SeriesHistory
-from benchapp.charts.read.latency import FAN, Fan, Heat, has_latencies, read_fan, read_heat
+from benchapp.charts.read.latency import FAN, Fan, has_latencies, read_fan, read_heat
+from benchapp.charts.rules.heatmap import Heat
 from benchapp.charts.texts.history import describe_latency_kind, find_shown_level
 from benchapp.framework.pages.command_lines import format_curl_command, link_chart_image
 from benchapp.framework.pages.filter_forms import Span, write_scopes
 from benchapp.framework.pages.number_columns import NumberCell, Scale, choose_scale, make_cell
+from benchapp.framework.read.binary_columns import from_us
 from benchapp.framework.times import to_iso
 from benchapp.incidents.read.maintenance import PlannedMark, PlannedMarks
 from benchapp.series.read.environment_changes import EnvironmentChange

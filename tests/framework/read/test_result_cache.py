@@ -12,11 +12,11 @@ from django.utils import timezone
 
 from benchapp.catalog.grammar import Filter
 from benchapp.catalog.metrics import show_rates_in
+from benchapp.charts.read.history import read_small_steps
 from benchapp.charts.read.matrix import read_matrix
 from benchapp.charts.read.scaling import read_scaling
 from benchapp.charts.read.scaling_shapes import ScalingRequest
 from benchapp.charts.read.series_grid import read_series_grid
-from benchapp.charts.read.small_steps import read_small_steps
 from benchapp.framework.read.result_cache import CHART_S, DAYS_S, make_key, read_cached
 from benchapp.layouts.read.question_form import read_question
 from benchapp.layouts.read.ranking import rank_layouts

@@ -16,13 +16,13 @@ from benchapp.charts.read.comparison import (
     find_free_columns,
     match_rows,
 )
-from benchapp.charts.read.comparison_labels import Titles
 from benchapp.charts.read.comparison_sides import (
     SERIES_MAXIMUM,
     VALUES_MAXIMUM,
     Side,
     SideRow,
     SideValues,
+    Titles,
     read_side,
     read_values,
 )
