@@ -60,10 +60,10 @@ columns = "volume_type, volume_count, volume_size_bytes, raid_level, stripe_coun
 work = ("rw, block_size_bytes, block_size_text, iodepth, numjobs, file_size_bytes, file_size_text, is_direct, engine,"
         " read_share_percent, options")
 run(f'''INSERT INTO benchapp_series (key, key_version, scope, host_id, target_id, workload_id, direction, badges,
-         measurement_count, first_at, last_at, judging_is_due, {{columns}}, {{work}})
+         measurement_count, first_at, last_at, judging_is_due, is_reread, former_targets, {{columns}}, {{work}})
         SELECT sha256((h.id || ' ' || t.id || ' ' || w.id)::bytea), 1, 'host:' || h.name, h.id, t.id, w.id,
                CASE WHEN w.rw LIKE '%%read' THEN 'read' ELSE 'write' END, '{{{{}}}}', %s,
-               now() - make_interval(hours => 6 * %s), now(), TRUE, {{columns}}, {{work}}
+               now() - make_interval(hours => 6 * %s), now(), TRUE, FALSE, '{{{{}}}}', {{columns}}, {{work}}
         FROM benchapp_host h CROSS JOIN benchapp_target t CROSS JOIN benchapp_workload w''', measurements, measurements)
 run('''INSERT INTO benchapp_submission (id, host_id, scope, kind, parameters, body, body_bytes, digest, received_at,
         state, attempts, settled_at, reason_code, reason, parser_version)

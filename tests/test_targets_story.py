@@ -479,3 +479,20 @@ def test_memory_of_another_target_is_marked_there_alone() -> None:
         for row in Measurement.objects.select_related("series")
     }
     assert marked == {"/data": False, "/tmp": True}
+
+
+def test_scaling_colored_by_target_shows_all_drives_whatever_their_type(client: Client) -> None:
+    for drive, kind in (("nvme0n1", "ssd"), ("sda", "ssd"), ("md0", "raid")):
+        for depth, iops in (("1", 100), ("8", 600), ("32", 900)):
+            place = {"filename": f"/dev/{drive}", "iodepth": depth}
+            submit(0, make_report(0, [(place, iops)]), target={"volume_type": kind})
+    while normalize_batch().claimed:
+        pass
+    while judge.judge_due().series_ids:
+        pass
+    client.force_login(make_user())
+
+    answer = client.get("/api/v1/scaling?x=iodepth&color=target").json()
+
+    assert {cell["color"] for cell in answer["cells"]} == {"nvme0n1", "sda", "md0"}
+    assert (answer["fixed"], answer["mixed"]) == ([], [])
