@@ -43,8 +43,6 @@ _DRAWN: Final = (
     "earlier_median",
     "badges",
 )
-
-
 _REASONS = {
     "missing": "not measured: no series with this combination",
     "unvalued": "measured without this metric",
@@ -55,26 +53,27 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class ScalingCell:
-    """One number as shown. text: "" if there is none, for the reason in `reason`. url: its series, or their list.
+    """A cell as shown. text: "" if it has no number, for the reason in `reason`. url: its series, or their list.
 
     below: small text under the number.
     """
 
     key: str
+    cell: ChartCell
     text: str
-    raw: float | None
     title: str
     reason: str
     url: str
     below: tuple[str, ...]
     mark: ShownMark | None
-    state: str
 
 
 @dataclass(frozen=True, slots=True)
 class ScalingRow:
-    """One line of the chart. settings: what all its values were measured with, if rows differ in it."""
+    """One line of the chart. panel, line: its places; settings: of all its values, if rows differ in them."""
 
+    panel: int
+    line: int
     facet: str
     label: str
     settings: str
@@ -111,31 +110,29 @@ def make_scaling_table(chart: ScalingChart, *, key: str, has_links: bool) -> Sca
     """Make the data table of a chart; key: the prefix of its anchors, unique on the page; has_links: of its cells."""
     scale = choose_scale([cell.median for cell in chart.cells], chart.metric.unit)
     shown = [
-        (row, column, facet, line)
+        (row, column, line)
         for row, facet in enumerate(chart.panels)
         for column, line in enumerate(facet.lines)
         if any(cell.state != "missing" for cell in line.cells)
     ]
     placed = place_settings([[cell.settings for cell in line.cells] for *_, line in shown], chart.varying)
-    rows = [
-        ScalingRow(
-            facet.label,
-            line.label,
-            of_row,
-            tuple(
-                _make_cell(
-                    *(chart, facet, line),
-                    place=place,
-                    scale=scale,
-                    key=f"{key}-{row}-{column}-{place}",
-                    settings=settings,
-                    url=link_cell(chart, facet, line, place=place) if has_links else "",
-                )
-                for place, settings in enumerate(of_cells)
-            ),
+    rows = []
+    for (row, column, line), of_row, of_cells in zip(shown, placed.rows, placed.cells, strict=True):
+        facet = chart.panels[row]
+        cells = tuple(
+            ScalingCell(
+                key=f"{key}-{row}-{column}-{place}",
+                cell=cell,
+                text=_format_number(cell, scale),
+                title=_format_title(cell, chart, scale),
+                reason=_REASONS.get(cell.state, ""),
+                url=_link_cell(chart, facet, line, place=place) if has_links else "",
+                below=tuple(_list_below(facet, cell, place, scale=scale, settings=settings)),
+                mark=_show_mark(cell, chart.metric),
+            )
+            for place, (cell, settings) in enumerate(zip(line.cells, of_cells, strict=True))
         )
-        for (row, column, facet, line), of_row, of_cells in zip(shown, placed.rows, placed.cells, strict=True)
-    ]
+        rows.append(ScalingRow(row, column, facet.label, line.label, of_row, cells))
     return ScalingTable(
         metric_label=chart.metric.label,
         scale=scale,
@@ -161,7 +158,7 @@ def _list_limits(chart: ScalingChart, scale: Scale) -> Iterator[LimitRow]:
         yield LimitRow("" if is_common else ", ".join(facets), label, shown)
 
 
-def link_cell(chart: ScalingChart, facet: ScalingFacet, line: ChartLine, *, place: int) -> str:
+def _link_cell(chart: ScalingChart, facet: ScalingFacet, line: ChartLine, *, place: int) -> str:
     """Return the link of a cell: its series, or the list of them; "" if there is none."""
     cell = line.cells[place]
     if len(cell.series_ids) == 1:
@@ -176,36 +173,7 @@ def link_cell(chart: ScalingChart, facet: ScalingFacet, line: ChartLine, *, plac
     return f"{reverse('series_list')}?{urlencode({'q': write_filter(filter)})}"
 
 
-def _make_cell(
-    chart: ScalingChart,
-    facet: ScalingFacet,
-    line: ChartLine,
-    *,
-    place: int,
-    scale: Scale,
-    key: str,
-    settings: str,
-    url: str,
-) -> ScalingCell:
-    cell = line.cells[place]
-    return ScalingCell(
-        key=key,
-        text=format_scaled(cell.median, scale) if cell.median is not None else _format_range(cell, scale),
-        raw=cell.median,
-        title=_format_title(cell, chart, scale),
-        reason=_REASONS.get(cell.state, ""),
-        url=url,
-        below=(
-            *_list_below(cell, scale),
-            *_list_missed(facet, cell, place),
-            *([settings] if settings else []),
-        ),
-        mark=show_cell_mark(cell, chart.metric),
-        state=cell.state,
-    )
-
-
-def show_cell_mark(cell: ChartCell, metric: ScalingMetric) -> ShownMark | None:
+def _show_mark(cell: ChartCell, metric: ScalingMetric) -> ShownMark | None:
     """Return the mark of a cell; of several series with how many have an open regression."""
     mark, count = show_mark(cell.mark, metric=metric.base), len(cell.series_ids)
     if mark is None or count == 1 or not cell.regressed_count:
@@ -213,7 +181,10 @@ def show_cell_mark(cell: ChartCell, metric: ScalingMetric) -> ShownMark | None:
     return replace(mark, text=f"{mark.text}, {cell.regressed_count} of {count} series")
 
 
-def _format_range(cell: ChartCell, scale: Scale) -> str:
+def _format_number(cell: ChartCell, scale: Scale) -> str:
+    """Return the median, or the range where there is none."""
+    if cell.median is not None:
+        return format_scaled(cell.median, scale)
     return f"{format_scaled(cell.p10, scale)}–{format_scaled(cell.p90, scale)}" if cell.n else ""
 
 
@@ -234,50 +205,46 @@ def _format_title(cell: ChartCell, chart: ScalingChart, scale: Scale) -> str:
     return " · ".join(parts)
 
 
-def _list_missed(facet: ScalingFacet, cell: ChartCell, place: int) -> Iterator[str]:
+def _list_below(
+    facet: ScalingFacet, cell: ChartCell, place: int, *, scale: Scale, settings: str
+) -> Iterator[str]:
+    if cell.n > 1 and cell.median is not None:
+        yield f"{format_scaled(cell.p10, scale)}–{format_scaled(cell.p90, scale)}, n {cell.n}"
+    # The first is 100 % by definition.
+    if cell.efficiency is not None and cell.ideal != cell.median:
+        yield f"{cell.efficiency * 100:.0f} %"
+    if cell.earlier_median is not None:
+        yield f"earlier {format_scaled(cell.earlier_median, scale)}"
+    if cell.n and len(cell.series_ids) > 1:
+        yield f"{len(cell.series_ids)} series"
+    if cell.n and cell.failed_count:
+        yield "last run failed"
     for limit in facet.limits:
         if is_target_reached(limit, cell, place) is False:
             yield f"misses {limit.name}"
-
-
-def _list_below(cell: ChartCell, scale: Scale) -> list[str]:
-    if not cell.n:
-        return []
-    below = []
-    if cell.n > 1 and cell.median is not None:
-        below.append(f"{format_scaled(cell.p10, scale)}–{format_scaled(cell.p90, scale)}, n {cell.n}")
-    # The first is 100 % by definition.
-    if cell.efficiency is not None and cell.ideal != cell.median:
-        below.append(f"{cell.efficiency * 100:.0f} %")
-    if cell.earlier_median is not None:
-        below.append(f"earlier {format_scaled(cell.earlier_median, scale)}")
-    if len(cell.series_ids) > 1:
-        below.append(f"{len(cell.series_ids)} series")
-    if cell.failed_count:
-        below.append("last run failed")
-    return below
+    if settings:
+        yield settings
 
 
 def make_scaling_document(
-    chart: ScalingChart, models: Sequence[Sequence[CurveModel]], *, has_links: bool
+    chart: ScalingChart,
+    tables: Sequence[ScalingTable],
+    models: Sequence[Sequence[CurveModel]],
+    *,
+    has_links: bool,
 ) -> dict[str, Any]:
-    """Return the JSON of the chart, with its display; values in base units, times in milliseconds since 1970."""
+    """Return the JSON of the chart, with its display; values in base units, times in milliseconds since 1970.
+
+    tables, models: of each metric; the cells have marks and links of those in the tables.
+    """
     x = chart.x
     return {
         "layers": [
             {
-                "metric": {
-                    "label": each.metric.label,
-                    "unit": each.metric.unit,
-                    "better": each.metric.better,
-                },
-                "facets": [
-                    _make_facet(each, facet, has_links=has_links)
-                    | {"knees": list_knees(each, place), "models": make_model_curves(found, place)}
-                    for place, facet in enumerate(each.panels)
-                ],
+                "metric": {name: getattr(each.metric, name) for name in ("label", "unit", "better")},
+                "facets": _list_facets(each, table, found, has_links=has_links),
             }
-            for each, found in zip(chart.stack, models, strict=True)
+            for each, table, found in zip(chart.stack, tables, models, strict=True)
         ],
         "over": {"label": chart.over.label, "unit": chart.over.unit} if chart.over else None,
         "x": {
@@ -296,39 +263,50 @@ def make_scaling_document(
     }
 
 
-def _make_facet(chart: ScalingChart, facet: ScalingFacet, *, has_links: bool) -> dict[str, Any]:
-    return {
-        "label": facet.label,
-        "lines": [
-            [_draw_cell(chart, facet, line, place, has_links=has_links) for place in range(len(line.cells))]
-            for line in facet.lines
-        ],
-        "limits": [
-            {
-                "name": label_limit(facet, limit),
-                "values": limit.values,
-                "isGiven": limit.is_given,
-                "isTarget": limit.target is not None,
-            }
-            for limit in facet.limits
-        ],
-    }
+def _list_facets(
+    chart: ScalingChart, table: ScalingTable, models: Sequence[CurveModel], *, has_links: bool
+) -> list[dict[str, Any]]:
+    """Return the panels of a metric; a cell without a value or failure is null."""
+    rows = {(row.panel, row.line): row.cells for row in table.rows}
+    return [
+        {
+            "label": facet.label,
+            "lines": [
+                [
+                    None
+                    if shown.cell.state in ("missing", "unvalued")
+                    else _draw_cell(chart, shown, has_links=has_links)
+                    for shown in rows[place, line]
+                ]
+                if (place, line) in rows
+                else [None] * len(chart.x.values)
+                for line in range(len(facet.lines))
+            ],
+            "limits": [
+                {
+                    "name": label_limit(facet, limit),
+                    "values": limit.values,
+                    "isGiven": limit.is_given,
+                    "isTarget": limit.target is not None,
+                }
+                for limit in facet.limits
+            ],
+            "knees": list_knees(chart, place),
+            "models": make_model_curves(models, place),
+        }
+        for place, facet in enumerate(chart.panels)
+    ]
 
 
-def _draw_cell(
-    chart: ScalingChart, facet: ScalingFacet, line: ChartLine, place: int, *, has_links: bool
-) -> dict[str, Any] | None:
-    cell = line.cells[place]
-    if cell.state in ("missing", "unvalued"):
-        return None
-    mark = show_cell_mark(cell, chart.metric)
+def _draw_cell(chart: ScalingChart, shown: ScalingCell, *, has_links: bool) -> dict[str, Any]:
+    cell, mark = shown.cell, shown.mark
     return {
         **{name: getattr(cell, name) for name in _DRAWN},
         "lastAt": int(cell.last_at.timestamp() * 1000) if cell.last_at else None,
         "series": len(cell.series_ids),
         "settings": describe_settings(cell.settings, chart.varying),
         "mark": {"text": mark.text, "kind": mark.kind} if mark else None,
-        "url": link_cell(chart, facet, line, place=place) if has_links else None,
+        "url": shown.url or None,
         **({} if chart.cell_runs_maximum is None else {"runs": _make_runs(cell, has_links=has_links)}),
     }
 

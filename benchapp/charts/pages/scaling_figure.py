@@ -23,6 +23,7 @@ from benchapp.charts.read.scaling_shapes import (
     ScalingFacet,
     ScalingRequest,
 )
+from benchapp.charts.rules.findings import Finding
 from benchapp.charts.texts.fixed import describe_fixed
 from benchapp.charts.texts.scaling import Sentence, describe_findings, describe_reach, describe_scaling
 from benchapp.charts.texts.scaling_models import (
@@ -203,8 +204,7 @@ class ScalingFigure:
     facts: tuple[tuple[str, str], ...]
     document: dict[str, Any]
     panels: tuple[ScalingPanel, ...]
-    table: ScalingTable
-    more_tables: tuple[ScalingTable, ...]
+    tables: tuple[ScalingTable, ...]
     model_tables: tuple[ModelTable, ...]
     file_name: str
     is_log: bool
@@ -224,11 +224,6 @@ class ScalingFigure:
     def has_runs(self) -> bool:
         """Return whether the chart shows single runs."""
         return self.chart.cell_runs_maximum is not None
-
-    @property
-    def tables(self) -> tuple[ScalingTable, ...]:
-        """Return the data table of each metric."""
-        return (self.table, *self.more_tables)
 
     @property
     def has_efficiency(self) -> bool:
@@ -258,11 +253,15 @@ def make_scaling_figure(
     chart: ScalingChart, *, key: str, base_url: str, has_links: bool = True
 ) -> ScalingFigure:
     """Return the figure of a chart; has_links: False for readers of a shared link: no other pages, no hosts of runs."""
-    findings = find_findings(chart)
+    findings = [find_findings(each) for each in chart.stack]
     keys = [key, *(f"{key}-m{place}" for place in range(1, len(chart.stack)))]
     models = [find_models(each) for each in chart.stack]
-    sentences = tuple(_list_sentences(chart, keys, models))
-    title = describe_scaling(chart, findings)
+    tables = tuple(
+        make_scaling_table(each, key=own, has_links=has_links)
+        for each, own in zip(chart.stack, keys, strict=True)
+    )
+    sentences = tuple(_list_sentences(chart, keys, models, findings))
+    title = describe_scaling(chart, findings[0])
     return ScalingFigure(
         key=key,
         chart=chart,
@@ -281,7 +280,7 @@ def make_scaling_figure(
             hidden_else=chart.counts.unknown_x,
         ),
         facts=tuple(list_facts(chart)),
-        document=make_scaling_document(chart, models, has_links=has_links),
+        document=make_scaling_document(chart, tables, models, has_links=has_links),
         panels=tuple(
             ScalingPanel(
                 f"{key}-panel-{place}",
@@ -290,11 +289,7 @@ def make_scaling_figure(
             )
             for place, facet in enumerate(chart.panels)
         ),
-        table=make_scaling_table(chart, key=key, has_links=has_links),
-        more_tables=tuple(
-            make_scaling_table(each, key=own, has_links=has_links)
-            for each, own in zip(chart.more, keys[1:], strict=True)
-        ),
+        tables=tables,
         model_tables=tuple(
             make_model_table(each, own) for each, own in zip(chart.stack, models, strict=True) if own
         ),
@@ -316,7 +311,10 @@ def _list_links(chart: ScalingChart, base_url: str) -> dict[str, str]:
 
 
 def _list_sentences(
-    chart: ScalingChart, keys: Sequence[str], models: Sequence[Sequence[CurveModel]]
+    chart: ScalingChart,
+    keys: Sequence[str],
+    models: Sequence[Sequence[CurveModel]],
+    findings: Sequence[Sequence[Finding]],
 ) -> Iterator[Sentence]:
     """Yield the sentences of each metric, with its name if there are several: of models and targets first."""
     charts = list(zip(chart.stack, keys, strict=True))
@@ -324,7 +322,10 @@ def _list_sentences(
         (each, tuple(describe_models(each, own))) for each, own in zip(chart.stack, models, strict=True)
     ]
     found += [(each, describe_reach(each, key=key)) for each, key in charts]
-    found += [(each, describe_findings(each, find_findings(each), key=key)) for each, key in charts]
+    found += [
+        (each, describe_findings(each, own, key=key))
+        for (each, key), own in zip(charts, findings, strict=True)
+    ]
     for each, sentences in found:
         for sentence in sentences:
             # A chart without colors names its curve by the metric.
