@@ -430,7 +430,7 @@ def test_published_limit_of_a_volume_with_burst_credits_depends_on_its_size():
 
     chart = read(limits=("known",))
 
-    assert [(each.name, each.values) for each in chart.facets[0].limits] == [
+    assert [(each.name, each.values) for each in chart.panels[0].limits] == [
         ("gp2 100 GiB 300 IOPS × n", (300, 600)),
         ("gp2 100 GiB burst 3\u202f000 IOPS × n", (3000, 6000)),
     ]
