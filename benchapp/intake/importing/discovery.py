@@ -1,20 +1,28 @@
 """Find the files to import, and read each completely, up to a limit."""
 
+import bz2
 import gzip
 import io
+import lzma
 import os
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import BufferedReader
 from pathlib import Path
-from typing import IO, Final, NamedTuple, cast
+from typing import IO, Any, Final, NamedTuple, cast
 
 _MIB: Final = 2**20
 _GZIP: Final = b"\x1f\x8b"
+# First bytes of a packed file → what unpacks it.
+_PACKED: Final[Mapping[bytes, Callable[[BufferedReader], Any]]] = {
+    _GZIP: lambda file: gzip.GzipFile(fileobj=file),
+    b"\xfd7zXZ\x00": lzma.LZMAFile,
+    b"BZh": bz2.BZ2File,
+}
 
 
 class UnreadableFile(Exception):
@@ -66,7 +74,7 @@ def find_folders(paths: Sequence[Path]) -> list[Folder]:
 
 
 def read_file(path: Path, *, limit: int) -> bytes:
-    """Return a file's bytes, unpacked if it is gzip; limit in bytes, inclusive. Raises UnreadableFile."""
+    """Return a file's bytes, unpacked if it is gzip, xz or bzip2; limit in bytes, inclusive. Raises UnreadableFile."""
     return read_dated_file(path, limit=limit).content
 
 
@@ -87,15 +95,16 @@ def unpack_bytes(content: bytes, *, limit: int) -> bytes:
 
 
 def read_beginning(path: Path, *, size: int) -> bytes:
-    """Return at most `size` bytes from the beginning of a file, unpacked if it is gzip. Raises UnreadableFile."""
+    """Return at most `size` bytes from the beginning of a file, unpacked if it is packed. Raises UnreadableFile."""
     with _name_fault(), path.open("rb") as file:
         return _read_unpacked(file, size)
 
 
 def _read_unpacked(file: BufferedReader, size: int) -> bytes:
-    is_packed = file.peek(len(_GZIP))[: len(_GZIP)] == _GZIP
-    # Unpacks no more than the size, whatever a gzip bomb contains.
-    source = cast(IO[bytes], gzip.GzipFile(fileobj=file)) if is_packed else file
+    beginning = file.peek(6)
+    unpack = next((unpack for first, unpack in _PACKED.items() if beginning.startswith(first)), None)
+    # Unpacks no more than the size, whatever a bomb contains.
+    source = cast(IO[bytes], unpack(file)) if unpack else file
     return source.read(size)
 
 
@@ -109,6 +118,8 @@ def _check_size(content: bytes, limit: int) -> bytes:
 def _name_fault() -> Iterator[None]:
     try:
         yield
+    except lzma.LZMAError as error:
+        raise UnreadableFile("xz-invalid", f"the file is not a valid xz: {error}") from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise UnreadableFile("gzip-invalid", f"the file is not a valid gzip: {error}") from error
     except OSError as error:

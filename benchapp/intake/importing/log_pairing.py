@@ -21,7 +21,7 @@ from benchapp.models import Kind
 # Namespace of the ids of created envelopes: same host, same output and logs, same id.
 _ENVELOPE_IDS: Final = UUID("0f7c2f0e-52f4-4d0b-9d58-6c1a3d0c9e27")
 _LOG_BEGINNING: Final = re.compile(rb"\s{0,16}\d{1,20},")
-_PACKED: Final = ".gz"
+_PACKED: Final = (".gz", ".xz", ".bz2")
 _BENCH_FIO: Final = re.compile(r"-(?:iodepth|numjobs)-(?=\d)")
 _SEPARATORS: Final = "_.-"
 
@@ -35,8 +35,8 @@ class Pairing:
 
 
 def plain_name(name: str) -> str:
-    """Return a file name without the .gz suffix."""
-    return name.removesuffix(_PACKED)
+    """Return a file name without the suffix of its packing."""
+    return name.removesuffix(next((suffix for suffix in _PACKED if name.endswith(suffix)), ""))
 
 
 def is_log(name: str, beginning: bytes) -> bool:

@@ -2,9 +2,10 @@
 
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any, Final, TextIO, cast
 
@@ -12,6 +13,7 @@ from django.core.checks import Tags
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from benchapp.framework.queue import wake_up
+from benchapp.intake.importing.archives import unpack_archives
 from benchapp.intake.importing.checking import ImportOptions
 from benchapp.intake.importing.discovery import Folder, find_folders
 from benchapp.intake.importing.file_parameters import BadFileParameters, FileParameters, read_name_pattern
@@ -88,7 +90,13 @@ class Command(BaseCommand):
             sys.exit(_INTERRUPTED if is_stopped else 1)
 
     def _import(self, options: Mapping[str, Any], *, is_quiet: bool) -> tuple[ImportSummary, bool]:
-        folders = _find(options["places"])
+        with TemporaryDirectory(prefix="benchapp-import-") as unpacked:
+            folders = list(unpack_archives(_find(options["places"]), Path(unpacked)))
+            return self._import_folders(folders, options, is_quiet=is_quiet)
+
+    def _import_folders(
+        self, folders: Sequence[Folder], options: Mapping[str, Any], *, is_quiet: bool
+    ) -> tuple[ImportSummary, bool]:
         import_options = _read_options(options)
         total = sum(len(folder.files) for folder in folders)
         progress = Progress(total, cast(TextIO, self.stderr._out), is_quiet)
