@@ -9,7 +9,7 @@ from benchapp.models import Study, StudySnapshotImage, User
 
 # `Study.panel_count`.
 _COUNT: Final = {"panel_count": Func("panels", function="jsonb_array_length", output_field=IntegerField())}
-_STUDIES: Final = Study.objects.select_related("owner", "snapshot__taken_by").annotate(**_COUNT)
+_STUDIES: Final = Study.objects.select_related("owner", "snapshot").annotate(**_COUNT)
 
 
 def list_studies(*, after: str | None = None, limit: int = 100, oldest_first: bool = False) -> Page[Study]:
@@ -26,12 +26,12 @@ def list_own_studies(person: User, *, may_edit_all: bool = False, limit: int = 1
 
 def read_study(study_id: int) -> Study | None:
     """Return one study, None if it does not exist; one query."""
-    return _STUDIES.filter(pk=study_id).first()
+    return _STUDIES.select_related("snapshot__taken_by").filter(pk=study_id).first()
 
 
 def read_shared_study(token: str) -> Study | None:
     """Return the study of a shared link, None if the link is not valid or was revoked; one query."""
-    return _STUDIES.filter(share_token=token).first()
+    return _STUDIES.select_related("snapshot__taken_by").filter(share_token=token).first()
 
 
 def read_snapshot_image(study: Study | None, place: int, theme: str) -> bytes | None:
