@@ -1,11 +1,13 @@
 """Drives of one host: each has its series, also in a database whose series mixed them."""
 
 import json
+import re
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
+from html import unescape
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -496,3 +498,45 @@ def test_scaling_colored_by_target_shows_all_drives_whatever_their_type(client: 
 
     assert {cell["color"] for cell in answer["cells"]} == {"nvme0n1", "sda", "md0"}
     assert (answer["fixed"], answer["mixed"]) == ([], [])
+
+
+def test_drives_are_named_where_a_run_measured_several(client: Client) -> None:
+    submit(0, make_report(0, [(SDA, 500), (SDB, 200)]))
+    submit(1, make_report(1, [(SDC, 300)]))
+    normalize_batch()
+    client.force_login(make_user())
+
+    for address in ("/runs/", f"/runs/{Run.objects.order_by('started_at')[0].pk}/"):
+        page = client.get(address).content.decode()
+        assert page.count("· sda</a>") == page.count("· sdb</a>") == 1
+        # The layout of the other run has its name.
+        assert "· sdc</a>" not in page
+
+
+@pytest.mark.parametrize(("text", "found"), [("sda", [0]), ("sd*", [1, 0]), ("sdc", [1]), ("sdd", [])])
+def test_runs_are_found_by_each_of_their_targets(text: str, found: list[int], client: Client) -> None:
+    submit(0, make_report(0, [(SDA, 500), (SDB, 200)]))
+    submit(1, make_report(1, [(SDC, 300)]))
+    normalize_batch()
+    client.force_login(make_user())
+
+    runs = client.get("/api/v1/runs", {"q": f"target:{text}"}).json()["runs"]
+
+    first = Run.objects.order_by("started_at")[0].pk
+    assert [run["id"] - first for run in runs] == found
+
+
+def test_page_of_a_host_leads_to_the_comparison_of_its_drives(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silence_queue(monkeypatch)
+    post_drives(6, speeds={"sda": 500, "sdb": 480, "sdc": 200})
+    with at_time(NOON + 6 * STEP):
+        tasks.judge()
+        client.force_login(make_user())
+        page = client.get("/hosts/db-1/").content.decode()
+        (address,) = re.findall(r'<a href="([^"]*)">Targets</a>', page)
+
+        matrix = client.get(unescape(address)).content.decode()
+
+    assert re.findall(r">(sd[abc])<", matrix)[:3] == ["sda", "sdb", "sdc"]

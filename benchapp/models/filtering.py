@@ -294,7 +294,12 @@ def _match_run_term(term: Term, prefix: str = "") -> Q:
         return _match_any(term, lambda test: _match_host(test, prefix))
     if term.dimension == "pool":
         return _match_any(term, lambda test: _match_column(f"{prefix}host__pool", test, DIMENSIONS["pool"]))
-    return _match_term(term, f"{prefix}target__")
+    own = _match_term(term, f"{prefix}target__")
+    if term.dimension != "target_name" or prefix:
+        return own
+    # Of several targets the run itself has no name.
+    measured = Measurement.objects.filter(_match_term(term, "series__"), run=OuterRef("pk"))
+    return own | Q(target__target_name=None) & Q(Exists(measured))
 
 
 def _match_host(test: Test, prefix: str) -> Q:

@@ -162,7 +162,7 @@ def make_run_lines(runs: Sequence[RunRow]) -> tuple[tuple[Column, ...], tuple[Ru
             lines=tuple(
                 ResultLine(
                     line.series_id,
-                    _format_summary(line),
+                    _add_target(_format_summary(line), run.target.target_name, line.target_name),
                     line.direction,
                     line.error,
                     make_cells(line, columns),
@@ -185,7 +185,9 @@ def make_measurement_lines(run: RunDetail) -> tuple[tuple[Column, ...], tuple[Me
         MeasurementLine(
             measurement,
             name,
-            _describe_workload(measurement),
+            _add_target(
+                _describe_workload(measurement), run.target.target_name, measurement.series.target_name
+            ),
             make_cells(measurement, columns),
             tuple(badge["code"] for badge in measurement.badges),
             _judge(run.profile, measurement),
@@ -194,6 +196,11 @@ def make_measurement_lines(run: RunDetail) -> tuple[tuple[Column, ...], tuple[Me
         )
         for measurement, name in zip(run.measurements, names, strict=True)
     )
+
+
+def _add_target(workload: str, of_run: str | None, target_name: str | None) -> str:
+    """Return a workload, with the name of its target where the run measured several."""
+    return f"{workload} · {target_name}" if target_name and target_name != of_run else workload
 
 
 def _describe_level(levels: Sequence[LevelComparison]) -> ShownLevelComparison | None:

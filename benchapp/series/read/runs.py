@@ -74,6 +74,7 @@ class MeasurementSummary(Struct, frozen=True):
     block_size_text: str
     iodepth: int | None
     numjobs: int
+    target_name: str | None
     error: int
     iops: float | None
     bandwidth_bytes_per_s: float | None
@@ -201,8 +202,8 @@ _READ_RUNS: Final = (
 # The columns of MeasurementSummary, in order.
 _READ_SUMMARIES: Final = (
     "SELECT measurement.run_id, series_id, job_name, series.direction, series.rw, series.block_size_bytes,"
-    " series.block_size_text, series.iodepth, series.numjobs, error, iops, bandwidth_bytes_per_s, latency_mean_ns,"
-    " latency_p99_ns, elapsed_s, missing"
+    " series.block_size_text, series.iodepth, series.numjobs, series.target_name, error, iops, bandwidth_bytes_per_s,"
+    " latency_mean_ns, latency_p99_ns, elapsed_s, missing"
     " FROM benchapp_measurement measurement JOIN benchapp_series series ON series.id = series_id"
     " WHERE run_id = ANY(%s) AND position < %s ORDER BY run_id, position"
 )

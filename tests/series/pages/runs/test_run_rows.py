@@ -23,6 +23,7 @@ def make_summary(**fields) -> MeasurementSummary:
         "block_size_text": HOSTILE,
         "iodepth": 8,
         "numjobs": 4,
+        "target_name": HOSTILE,
         "error": 0,
         "iops": 33_415.26,
         "bandwidth_bytes_per_s": 1.3e8,
@@ -70,8 +71,8 @@ def test_text_of_each_column_is_escaped() -> None:
     page = render(make_row(make_summary()))
 
     assert not page.has("script")
-    # Badge, host (twice: once for narrow screens), pool, profile, layout; block size and pattern of the workload.
-    assert page.words.count(HOSTILE) == 6 + 2
+    # Badge, host (twice: once for narrow screens), pool, profile, layout; block size, pattern and target of the result.
+    assert page.words.count(HOSTILE) == 6 + 3
     titles = [named.get("title") for tag, named in page.tags if named.get("class") == "name minor"]
     labels = [named.get("aria-label") for tag, named in page.tags if tag == "input"]
     assert (titles, labels) == ([HOSTILE], [f"Select run 5 on {HOSTILE}"])
