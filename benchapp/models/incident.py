@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 
 from django.contrib.postgres.functions import RandomUUID
 from django.db import models
+from django.utils import timezone
 
 from benchapp.models.account import User
 
@@ -121,8 +122,32 @@ class Incident(models.Model):
             models.Index(fields=["scope", "-started_at"], name="incident_by_scope"),
         )
 
+    # Of incidents that `benchapp.incidents.read.incidents` has read; series_count: without withdrawn changes.
+    assignee_name: str
+    series_count: int
+
     def __str__(self) -> str:
         return f"incident {self.pk} ({self.state}): {self.title}"
+
+    @property
+    def relative_low(self) -> float | None:
+        """Return the lowest change of the typical metric; None before the first evaluation."""
+        return self.metric_sizes[0]["low"] if self.metric_sizes else None
+
+    @property
+    def relative_high(self) -> float | None:
+        """Return the highest change of the typical metric; None before the first evaluation."""
+        return self.metric_sizes[0]["high"] if self.metric_sizes else None
+
+    @property
+    def is_muted(self) -> bool:
+        """Return whether an expected change resolved it, without notifications, and nobody reopened it since."""
+        return self.planned_event_id is not None
+
+    @property
+    def is_snoozed(self) -> bool:
+        """Return whether notifications are snoozed now."""
+        return self.snoozed_until is not None and self.snoozed_until > timezone.now()
 
     @property
     def link_title(self) -> str:

@@ -55,7 +55,7 @@ from benchapp.incidents.actions.undo import BULK_ACTIONS, BULK_MAXIMUM, BulkRepo
 from benchapp.incidents.api.changes import ChangeAnswer, describe_change
 from benchapp.incidents.read.changes import CHANGE_SORTS
 from benchapp.incidents.read.incidents import list_incidents, read_incident
-from benchapp.incidents.read.shapes import IncidentDetail, IncidentFilter, IncidentRow, Tab
+from benchapp.incidents.read.shapes import IncidentDetail, IncidentFilter, Tab
 from benchapp.models import Channel, Incident, IncidentState, Role, Severity, User, Verdict
 from benchapp.models.incident import LINK_LABEL_MAXIMUM
 
@@ -195,13 +195,15 @@ class IncidentPage(AnswerPage, kw_only=True, frozen=True):
     incidents: Sequence[ListedIncidentAnswer]
 
 
-def _describe_row(incident: IncidentRow) -> IncidentRowAnswer:
+def _describe_row(incident: Incident) -> IncidentRowAnswer:
     return build(
         IncidentRowAnswer,
         incident,
-        metric_sizes=[build(MetricSizeAnswer, size) for size in incident.metric_sizes],
+        metric_sizes=[MetricSizeAnswer(**size) for size in incident.metric_sizes],
         pooled_levels=[
-            build(PooledLevelAnswer, level, dimension=level.dimension or None, value=level.value or None)
+            PooledLevelAnswer(
+                **{**level, "dimension": level["dimension"] or None, "value": level["value"] or None}
+            )
             for level in incident.pooled_levels
         ],
         suspects=[_SUSPECT | suspect for suspect in incident.suspects],

@@ -68,10 +68,9 @@ from benchapp.incidents.read.shapes import (
     EventRow,
     IncidentDetail,
     IncidentFilter,
-    IncidentRow,
     Tab,
 )
-from benchapp.models import DetectionStatus, Role, Severity, Verdict
+from benchapp.models import DetectionStatus, Incident, Role, Severity, Verdict
 from benchapp.requests.pages.panel import make_request_panel
 from benchapp.requests.read.run_requests import RequestFilter, list_latest_runs
 from benchapp.series.read.dimension_values import has_series
@@ -287,7 +286,7 @@ class AffectedMatrixFigure:
     has_elsewhere: bool
 
 
-def make_affected_matrix(incident: IncidentRow, query: QueryDict) -> AffectedMatrixFigure | None:
+def make_affected_matrix(incident: Incident, query: QueryDict) -> AffectedMatrixFigure | None:
     """Return the matrix of an incident in the metric of the URL; None for fewer than two series."""
     matrix = read_affected_matrix(incident, metric=query.get("metric"))
     if matrix is None:
@@ -460,7 +459,7 @@ def incident(request: HttpRequest, incident_id: int) -> HttpResponse:
 
 def _read_list(
     request: HttpRequest, errors: list[str], asked: IncidentFilter
-) -> tuple[tuple[IncidentRow, ...], dict[str, Any]]:
+) -> tuple[tuple[Incident, ...], dict[str, Any]]:
     if asked.tab in _UNRESOLVED:
         page = list_most_severe(asked)
         return page.items, {"has_more": page.next_cursor is not None}

@@ -23,8 +23,8 @@ from benchapp.framework.times import format_age, format_moment
 from benchapp.incidents.actions.baselines import AcceptedLevel
 from benchapp.incidents.read.changes import ChangeRow, SeriesName, find_ended
 from benchapp.incidents.read.series_status import DetectionStatusCounts, DetectionStatusRow
-from benchapp.incidents.read.shapes import EventRow, IncidentDetail, IncidentRow, MetricSizeRow, Tab
-from benchapp.models import ChangeState, DetectionStatus, Severity, name_scopes
+from benchapp.incidents.read.shapes import EventRow, IncidentDetail, Tab
+from benchapp.models import ChangeState, DetectionStatus, Incident, Severity, name_scopes
 
 # Confidence closer to 1 than this is shown as "> 99.99 %"; closer than the second one gets two digits.
 _DOUBT_MINIMUM: Final = 0.0001
@@ -108,26 +108,26 @@ def describe_sizes(detail: IncidentDetail) -> str:
     "IOPS −15 % (−9 to −31 %) in 12 series; mean latency +17 % in 9 series. Largest: p99 latency +81 % on db-09."
     """
     sizes, largest = detail.row.metric_sizes, detail.largest
-    if largest is None or not sizes or (len(sizes) == 1 and sizes[0].low == sizes[0].high):
+    if largest is None or not sizes or (len(sizes) == 1 and sizes[0]["low"] == sizes[0]["high"]):
         return ""
     texts = [_describe_metric_size(size) for size in sizes]
     change = f"{_name_metric(largest.metric)} {format_signed_percent(largest.relative)}"
     return f"{'; '.join(texts)}. Largest: {change}, {largest.series.workload_title} on {largest.series.scope_name}."
 
 
-def describe_pooled_levels(row: IncidentRow) -> str:
+def describe_pooled_levels(row: Incident) -> str:
     """Return the pooled levels that changed: "Pooled level of db-07: IOPS lower in 36 of 40 series, median −3.0 %."; ""
     if none did."""
-    texts = [f"{level.scope.partition(':')[2]}: {level.text}" for level in row.pooled_levels]
+    texts = [f"{level['scope'].partition(':')[2]}: {level['text']}" for level in row.pooled_levels]
     noun = "Pooled level of" if len(texts) == 1 else "Pooled levels of"
     return f"{noun} {'; '.join(texts)}." if texts else ""
 
 
-def _describe_metric_size(size: MetricSizeRow) -> str:
-    low, high = sorted((size.low, size.high), key=abs)
-    span = format_confidence_interval(low, high) if size.low != size.high else ""
-    text = f"{_name_metric(size.metric)} {format_signed_percent(size.relative)}"
-    return f"{text}{f' ({span})' if span else ''} in {size.series} series"
+def _describe_metric_size(size: Mapping[str, Any]) -> str:
+    low, high = sorted((size["low"], size["high"]), key=abs)
+    span = format_confidence_interval(low, high) if low != high else ""
+    text = f"{_name_metric(size['metric'])} {format_signed_percent(size['relative'])}"
+    return f"{text}{f' ({span})' if span else ''} in {size['series']} series"
 
 
 def _name_metric(metric: str) -> str:
@@ -135,12 +135,12 @@ def _name_metric(metric: str) -> str:
     return label if label[1].isupper() else label[0].lower() + label[1:]
 
 
-def _describe_coincidence(row: IncidentRow) -> str:
+def _describe_coincidence(row: Incident) -> str:
     suspect = describe_first_suspect(row)
     return f"; coincides with {suspect}" if suspect else ""
 
 
-def describe_first_suspect(row: IncidentRow) -> str:
+def describe_first_suspect(row: Incident) -> str:
     """Describe the most likely cause: "kernel 5.15 → 6.1"; "" without a recorded environment change."""
     return describe_suspect(row.suspects[0]) if row.suspects else ""
 
@@ -174,7 +174,7 @@ def describe_incident_counts(detail: IncidentDetail) -> str:
     return f"{format_count(row.change_count, 'change')} in {row.series_count} series"
 
 
-def describe_inbox(tab: Tab, counts: Mapping[Tab, int], rows: Sequence[IncidentRow]) -> str:
+def describe_inbox(tab: Tab, counts: Mapping[Tab, int], rows: Sequence[Incident]) -> str:
     """Return the title of the inbox: "3 open regressions, 1 of high severity"."""
     noun = {
         Tab.OPEN: "open regression",
@@ -241,7 +241,7 @@ class Size:
 class IncidentLine:
     """One incident in the inbox. suspect: "" if no environment change coincides; link: "" without a safe one."""
 
-    row: IncidentRow
+    row: Incident
     severity: str
     size: Size
     place: str
@@ -270,12 +270,12 @@ class AffectedSeriesLine:
     ended: ChangeRow | None
 
 
-def make_incident_lines(rows: Iterable[IncidentRow]) -> list[IncidentLine]:
+def make_incident_lines(rows: Iterable[Incident]) -> list[IncidentLine]:
     """Return the rows of the inbox."""
     return [make_incident_line(row) for row in rows]
 
 
-def make_incident_line(row: IncidentRow) -> IncidentLine:
+def make_incident_line(row: Incident) -> IncidentLine:
     """Return the row of one incident."""
     kind, _, name = row.scope.partition(":")
     return IncidentLine(
@@ -290,7 +290,7 @@ def make_incident_line(row: IncidentRow) -> IncidentLine:
     )
 
 
-def _find_range(row: IncidentRow) -> tuple[float | None, float | None]:
+def _find_range(row: Incident) -> tuple[float | None, float | None]:
     """Return the smallest and the largest change of the typical metric; None if they are the same."""
     low, high = row.relative_low, row.relative_high
     if low is None or high is None or low == high:
@@ -367,7 +367,7 @@ class AcceptedLine:
     levels: tuple[AcceptedLevelLine, ...]
 
 
-def list_suspects(row: IncidentRow) -> list[SuspectLine]:
+def list_suspects(row: Incident) -> list[SuspectLine]:
     """Return coinciding environment changes, most likely cause first."""
     return [
         SuspectLine(

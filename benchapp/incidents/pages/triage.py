@@ -40,7 +40,6 @@ from benchapp.incidents.actions.undo import (
 from benchapp.incidents.pages.texts import describe_action, make_accepted_lines
 from benchapp.incidents.read.changes import read_series_names
 from benchapp.incidents.read.incidents import list_incidents_by_id
-from benchapp.incidents.read.shapes import IncidentRow
 from benchapp.models import Channel, Incident, IncidentEvent, IncidentState, Role, User
 
 _SNOOZE_DAYS_MAXIMUM: Final = 366
@@ -367,7 +366,7 @@ def _confirm_accept(request: HttpRequest, incident_ids: Sequence[int]) -> HttpRe
     return render(request, "incidents/bulk_baseline.html", context)
 
 
-def _describe_outcome(row: IncidentRow) -> str:
+def _describe_outcome(row: Incident) -> str:
     if row.state == "resolved":
         return "not possible: resolved already"
     return f"{format_count(row.change_count, 'change')} in {row.series_count} series"

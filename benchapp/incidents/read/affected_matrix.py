@@ -9,9 +9,8 @@ from typing import Any, Final, Literal
 from benchapp.catalog.dimensions import SERIES_DIMENSIONS, Dimension, name_pattern
 from benchapp.catalog.grammar import Value
 from benchapp.catalog.metrics import CATALOG, Metric
-from benchapp.incidents.read.shapes import IncidentRow
 from benchapp.incidents.rules.incidents import choose_axes, determines, find_event_window
-from benchapp.models import Change, ChangeState, DetectionResult, Series
+from benchapp.models import Change, ChangeState, DetectionResult, Incident, Series
 from benchapp.series.read.titles import describe_setting, describe_value, name_scope, order_value
 
 CellState = Literal["changed", "elsewhere", "unchanged", "unjudged", "missing"]
@@ -116,7 +115,7 @@ _COLUMNS: Final = tuple(name for name in SERIES_DIMENSIONS if name not in ("host
 _Cell = dict[str, Any]
 
 
-def read_affected_matrix(incident: IncidentRow, *, metric: str | None = None) -> AffectedMatrix | None:
+def read_affected_matrix(incident: Incident, *, metric: str | None = None) -> AffectedMatrix | None:
     """Return the series of an incident's hosts and pools in one metric. Four queries.
 
     None for fewer than two series, and if they differ in no dimension of the axes. metric: used if it has changes;
@@ -167,7 +166,7 @@ class _AffectedMatrixBuilder:
 
     def __init__(
         self,
-        incident: IncidentRow,
+        incident: Incident,
         metric: str,
         counts: Mapping[str, int],
         changes: Mapping[tuple[str, int], dict[str, Any]],
@@ -263,7 +262,7 @@ class _AffectedMatrixBuilder:
 
 
 def _read_elsewhere(
-    incident: IncidentRow,
+    incident: Incident,
     changes: Mapping[tuple[str, int], dict[str, Any]],
     series_ids: Collection[int],
     metric: str,

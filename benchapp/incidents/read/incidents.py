@@ -12,7 +12,6 @@ from benchapp.catalog.metrics import CATALOG, SMALLEST_CHANGES
 from benchapp.framework.read.binary_columns import fetch_rows
 from benchapp.framework.read.pagination import Cursor, Page, SizeCursor, cut_page
 from benchapp.incidents.read.changes import (
-    ChangeRow,
     ChangeSort,
     make_change_cursor,
     read_change_cursor,
@@ -25,10 +24,7 @@ from benchapp.incidents.read.shapes import (
     EventRow,
     IncidentDetail,
     IncidentFilter,
-    IncidentRow,
     LastAction,
-    MetricSizeRow,
-    PooledLevelRow,
     Tab,
 )
 from benchapp.incidents.rules.incidents import measure_multiple
@@ -39,25 +35,12 @@ from benchapp.models import (
     IncidentEvent,
     IncidentState,
     User,
-    label_link,
     name_person,
 )
 from benchapp.models.filtering import match_changes
 
 # Workloads whose titles are compared; of more it is not known that all have the same.
 _WORKLOADS_MAXIMUM: Final = 50
-
-
-@dataclass(frozen=True, slots=True)
-class SortedChanges:
-    """Changes of one incident in an order; the other fields are those of IncidentDetail."""
-
-    changes: tuple[ChangeRow, ...]
-    left_out: int
-    largest: ChangeRow | None
-    scopes: tuple[str, ...]
-    workloads: tuple[str, ...]
-    live_count: int
 
 
 class _Key(NamedTuple):
@@ -96,40 +79,6 @@ _SORT_KEYS: Final[dict[ChangeColumn, Callable[[_Key], Any]]] = {
 }
 
 
-def read_incident_changes(incident_id: int, *, order: ChangeOrder, limit: int) -> SortedChanges:
-    """Return the first changes of an incident in an order; two queries, one without changes.
-
-    Of those beyond the limit only the columns of the order are read.
-    """
-    keys = [
-        _Key(*row)
-        for row in Change.objects.without_steps_of_drifts()
-        .filter(incident_id=incident_id)
-        .order_by("id")
-        .values_list(
-            *("id", "state", "metric", "relative", "before_median", "after_median", "started_at"),
-            *("confidence", "series__scope", "series__workload_id", "series__target_id", "series__direction"),
-        )
-    ]
-    live = sorted((key for key in keys if key.state != ChangeState.WITHDRAWN), key=lambda key: -key.size)
-    shown = _sort(keys, order)[:limit]
-    # One change for the title of each workload.
-    samples = {(key.workload_id, key.direction): key.id for key in reversed(live)}
-    if len(samples) > _WORKLOADS_MAXIMUM:
-        samples = {}
-    wanted = {*(key.id for key in (*shown, *live[:1])), *samples.values()}
-    rows = {row.id: row for row in read_change_rows(Change.objects.filter(pk__in=wanted))} if wanted else {}
-    titles = (rows[pk].series.workload_title for pk in samples.values() if pk in rows)
-    return SortedChanges(
-        changes=tuple(rows[key.id] for key in shown if key.id in rows),
-        left_out=len(keys) - len(shown),
-        largest=rows.get(live[0].id) if live else None,
-        scopes=tuple(dict.fromkeys(key.scope for key in live)),
-        workloads=tuple(dict.fromkeys(title.split(" · ")[0] for title in titles))[:2],
-        live_count=len(live),
-    )
-
-
 def _sort(keys: Sequence[_Key], order: ChangeOrder) -> list[_Key]:
     """Return the changes in the order, the larger of equals first, withdrawn ones last."""
     by_size = sorted(keys, key=lambda key: (-key.size, key.id))
@@ -161,7 +110,7 @@ _SORTED_BY: Final = {"started_at": "started_at", "size": "abs(incident.relative)
 
 def list_incidents(
     filters: IncidentFilter, *, after: str | None = None, limit: int = 50, sort: ChangeSort = "-started_at"
-) -> Page[IncidentRow]:
+) -> Page[Incident]:
     """Return incidents after the cursor, latest start first or by `sort`; one query. Raises BadCursor."""
     cursor, match = read_change_cursor(after, sort=sort), _match_incidents(filters)
     column, is_descending = _SORTED_BY[sort.removeprefix("-")], sort.startswith("-")
@@ -174,17 +123,17 @@ def list_incidents(
         text = f"{column} {sign}= %s AND ({column}, incident.id) {sign} (%s, %s)"
         match = match.and_also(text, value, value, cursor.id)
     direction = "DESC" if is_descending else "ASC"
-    rows = _read_rows(match, order=f"{column} {direction}, incident.id {direction}", limit=limit + 1)
+    rows = _read_incidents(match, order=f"{column} {direction}, incident.id {direction}", limit=limit + 1)
     return cut_page(rows, limit, cursor_of=partial(make_change_cursor, sort=sort))
 
 
-def list_most_severe(filters: IncidentFilter, *, limit: int = 200) -> Page[IncidentRow]:
+def list_most_severe(filters: IncidentFilter, *, limit: int = 200) -> Page[Incident]:
     """Return incidents, most severe first, then newest; one query, one page only.
 
     next_cursor is not None if more incidents match: the filter must be narrowed.
     """
     order = f"{_SEVERITY_RANK}, started_at DESC, incident.id DESC"
-    rows = _read_rows(_match_incidents(filters), order=order, limit=limit + 1)
+    rows = _read_incidents(_match_incidents(filters), order=order, limit=limit + 1)
     return cut_page(rows, limit, cursor_of=lambda incident: Cursor(incident.started_at, incident.id))
 
 
@@ -198,30 +147,60 @@ def read_incident(
     rows = list_incidents_by_id([incident_id])
     if not rows:
         return None
-    found = read_incident_changes(incident_id, order=order, limit=limit)
     events = (
         IncidentEvent.objects.filter(incident_id=incident_id)
         .order_by("at", "id")
         .values_list("id", "at", "by_id", "by__username", "kind", "text", "undone_at", "before")
     )
-    return IncidentDetail(
-        row=rows[0],
-        changes=found.changes,
-        changes_left_out=found.left_out,
-        largest=found.largest,
-        scopes=found.scopes,
-        workloads=found.workloads,
-        live_count=found.live_count,
-        events=tuple(_make_event(event) for event in events[:EVENTS_MAXIMUM]),
+    return _make_detail(
+        rows[0], tuple(_make_event(event) for event in events[:EVENTS_MAXIMUM]), order=order, limit=limit
     )
 
 
-def list_incidents_by_id(incident_ids: Sequence[int]) -> list[IncidentRow]:
+def _make_detail(
+    incident: Incident, events: tuple[EventRow, ...], *, order: ChangeOrder, limit: int
+) -> IncidentDetail:
+    """Read the first changes of an incident in an order; two queries, one without changes.
+
+    Of those beyond the limit only the columns of the order are read.
+    """
+    keys = [
+        _Key(*row)
+        for row in Change.objects.without_steps_of_drifts()
+        .filter(incident_id=incident.pk)
+        .order_by("id")
+        .values_list(
+            *("id", "state", "metric", "relative", "before_median", "after_median", "started_at"),
+            *("confidence", "series__scope", "series__workload_id", "series__target_id", "series__direction"),
+        )
+    ]
+    live = sorted((key for key in keys if key.state != ChangeState.WITHDRAWN), key=lambda key: -key.size)
+    shown = _sort(keys, order)[:limit]
+    # One change for the title of each workload.
+    samples = {(key.workload_id, key.direction): key.id for key in reversed(live)}
+    if len(samples) > _WORKLOADS_MAXIMUM:
+        samples = {}
+    wanted = {*(key.id for key in (*shown, *live[:1])), *samples.values()}
+    rows = {row.id: row for row in read_change_rows(Change.objects.filter(pk__in=wanted))} if wanted else {}
+    titles = (rows[pk].series.workload_title for pk in samples.values() if pk in rows)
+    return IncidentDetail(
+        row=incident,
+        changes=tuple(rows[key.id] for key in shown if key.id in rows),
+        changes_left_out=len(keys) - len(shown),
+        largest=rows.get(live[0].id) if live else None,
+        scopes=tuple(dict.fromkeys(key.scope for key in live)),
+        workloads=tuple(dict.fromkeys(title.split(" · ")[0] for title in titles))[:2],
+        live_count=len(live),
+        events=events,
+    )
+
+
+def list_incidents_by_id(incident_ids: Sequence[int]) -> list[Incident]:
     """Return these incidents, latest start first; one query, none without ids."""
     if not incident_ids:
         return []
     match = _Condition("incident.id = ANY(%s)", (list(incident_ids),))
-    return _read_rows(match, order="started_at DESC, incident.id DESC", limit=len(incident_ids))
+    return _read_incidents(match, order="started_at DESC, incident.id DESC", limit=len(incident_ids))
 
 
 def count_new() -> int:
@@ -273,7 +252,7 @@ def list_editors() -> list[tuple[int, str]]:
     return list(people.values_list("id", "username")[:_PEOPLE_MAXIMUM])
 
 
-def list_merge_targets(incident: IncidentRow) -> list[tuple[int, str]]:
+def list_merge_targets(incident: Incident) -> list[tuple[int, str]]:
     """Return (id, title) of 20 open incidents of the same direction within 30 days, nearest in time first."""
     month = timedelta(days=30)
     found = Incident.objects.filter(
@@ -328,30 +307,14 @@ def _match_tab(tab: Tab) -> _Condition:
     return regression.and_also("(snoozed_until IS NULL OR snoozed_until <= %s)", now)
 
 
-def _read_rows(match: _Condition, *, order: str, limit: int) -> list[IncidentRow]:
-    rows = fetch_rows(
+def _read_incidents(match: _Condition, *, order: str, limit: int) -> list[Incident]:
+    incidents = Incident.objects.raw(
         f"{_READ} WHERE {match.text} ORDER BY {order} LIMIT %s",
         [ChangeState.WITHDRAWN.value, *match.values, limit],
     )
-    return [_make_row(*row) for row in rows]
-
-
-def _make_row(
-    metric_sizes: list[dict[str, Any]],
-    pooled_levels: list[dict[str, Any]],
-    assignee_name: str | None,
-    series_count: int,
-    *copied: Any,
-) -> IncidentRow:
-    fields = dict(zip(_COPIED, copied, strict=True))
-    return IncidentRow(
-        metric_sizes=tuple(MetricSizeRow(**size) for size in metric_sizes),
-        pooled_levels=tuple(PooledLevelRow(**level) for level in pooled_levels),
-        assignee_name=name_person(assignee_name),
-        series_count=series_count,
-        link_title=label_link(fields["link"], fields["link_label"]),
-        **fields,
-    )
+    for incident in incidents:
+        incident.assignee_name = name_person(incident.assignee_name)
+    return list(incidents)
 
 
 def _make_event(row: Sequence[Any]) -> EventRow:
@@ -362,37 +325,9 @@ def _make_event(row: Sequence[Any]) -> EventRow:
     return EventRow(event_id, at, by_id, name_person(by_name), kind, text, undone_at, has_before=bool(before))
 
 
-_COPIED: Final = (
-    "id",
-    "title",
-    "scope",
-    "state",
-    "verdict",
-    "severity",
-    "has_manual_severity",
-    "is_regression",
-    "started_at",
-    "metric",
-    "relative",
-    "change_count",
-    "common_factors",
-    "suspects",
-    "assignee_id",
-    "link",
-    "link_label",
-    "snoozed_until",
-    "recovered_at",
-    "is_open",
-    "merged_into_id",
-    "planned_event_id",
-    "opened_at",
-    "updated_at",
-    "resolved_at",
-)
-# The arguments of _make_row, in order. Composed by Django it takes ten times as long as to run.
+# Composed by Django it takes ten times as long as to run.
 _READ: Final = (
-    "SELECT metric_sizes, pooled_levels, person.username, (SELECT count(DISTINCT series_id) FROM benchapp_change"  # noqa: S608
-    " WHERE incident_id = incident.id AND state <> %s),"
-    f" {', '.join(f'incident.{name}' for name in _COPIED)} FROM benchapp_incident incident"
+    "SELECT incident.*, person.username AS assignee_name, (SELECT count(DISTINCT series_id) FROM benchapp_change"
+    " WHERE incident_id = incident.id AND state <> %s) AS series_count FROM benchapp_incident incident"
     " LEFT JOIN benchapp_user person ON person.id = assignee_id"
 )

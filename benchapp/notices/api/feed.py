@@ -24,8 +24,8 @@ from benchapp.framework.api.responses import answer_text
 from benchapp.framework.api.view import ApiView
 from benchapp.framework.times import format_moment
 from benchapp.incidents.read.incidents import list_incidents
-from benchapp.incidents.read.shapes import IncidentFilter, IncidentRow, Tab
-from benchapp.models import Severity
+from benchapp.incidents.read.shapes import IncidentFilter, Tab
+from benchapp.models import Incident, Severity
 
 ENTRIES_MAXIMUM: Final = 50
 # Not allowed in XML, escaped or not.
@@ -60,7 +60,7 @@ class IncidentFeed(ApiView):
         return answer_text(request, text, "application/atom+xml; charset=utf-8")
 
 
-def write_feed(rows: Sequence[IncidentRow], request: Request, *, filter: str) -> str:
+def write_feed(rows: Sequence[Incident], request: Request, *, filter: str) -> str:
     """Return the incidents as Atom (RFC 4287); updated: when an incident last changed.
 
     The id has the parameters that choose incidents, so that it is the same with and without a signed link; the link to

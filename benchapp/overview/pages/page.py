@@ -29,9 +29,9 @@ from benchapp.framework.readiness import LATE_AFTER, read_readiness
 from benchapp.framework.times import describe_age, format_age
 from benchapp.incidents.pages.texts import make_incident_lines
 from benchapp.incidents.read.incidents import count_tabs, list_most_severe
-from benchapp.incidents.read.shapes import IncidentFilter, IncidentRow, Tab
+from benchapp.incidents.read.shapes import IncidentFilter, Tab
 from benchapp.intake.normalize.reparse import count_outdated
-from benchapp.models import SAMPLE_HOST, IncidentState, Role, Severity, Subscription
+from benchapp.models import SAMPLE_HOST, Incident, IncidentState, Role, Severity, Subscription
 from benchapp.overview.pages.charts import CHART_TITLES
 from benchapp.overview.read.page import (
     ACTIVE_WITHIN,
@@ -76,7 +76,7 @@ class AttentionLine:
 
 def list_attention(
     *,
-    incidents: Sequence[IncidentRow],
+    incidents: Sequence[Incident],
     hosts: FleetHosts,
     backlog: Backlog,
     outdated: int,
@@ -95,7 +95,7 @@ def list_attention(
     ]
 
 
-def _list_unacknowledged(incidents: Sequence[IncidentRow]) -> Iterator[AttentionLine]:
+def _list_unacknowledged(incidents: Sequence[Incident]) -> Iterator[AttentionLine]:
     new = [row for row in incidents if row.severity == Severity.HIGH and row.state == IncidentState.NEW]
     if new:
         oldest = min(row.opened_at for row in new)
@@ -370,7 +370,7 @@ def summarize_state(hosts: FleetHosts, open_incidents: int) -> str:
 
 
 def list_summary_facts(
-    hosts: FleetHosts, *, open_incidents: int, most_severe: Sequence[IncidentRow], suffix: str = ""
+    hosts: FleetHosts, *, open_incidents: int, most_severe: Sequence[Incident], suffix: str = ""
 ) -> list[SummaryFact]:
     """Return the facts of the summary: active hosts, open incidents, silent hosts.
 
@@ -505,7 +505,7 @@ def home(request: HttpRequest) -> HttpResponse:
 
 
 def _read_attention(
-    request: HttpRequest, incidents: Sequence[IncidentRow], hosts: FleetHosts
+    request: HttpRequest, incidents: Sequence[Incident], hosts: FleetHosts
 ) -> list[AttentionLine]:
     visitor = find_visitor(request)
     return list_attention(

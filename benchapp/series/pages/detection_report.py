@@ -37,9 +37,8 @@ from benchapp.incidents.pages.texts import (
 )
 from benchapp.incidents.read.changes import ChangeRow, list_changes_of_series
 from benchapp.incidents.read.incidents import list_incidents_by_id
-from benchapp.incidents.read.shapes import IncidentRow
 from benchapp.incidents.write.candidates import ChangeAcceptance, explain_acceptance
-from benchapp.models import ChangeState
+from benchapp.models import ChangeState, Incident
 from benchapp.series.read.levels import CurrentLevel, read_current_levels
 from benchapp.series.read.series import SeriesRow, read_series
 
@@ -292,7 +291,7 @@ def format_chance(chance: float) -> str:
     return f"1 in 10{digits}"
 
 
-def describe_grouping(incidents: Sequence[IncidentRow]) -> list[tuple[IncidentRow, str]]:
+def describe_grouping(incidents: Sequence[Incident]) -> list[tuple[Incident, str]]:
     """Return the incidents of the changes, each with its size and common factors in words."""
     return [
         (
@@ -439,5 +438,5 @@ def _make_figure(request: HttpRequest, row: SeriesRow, metric: Metric, *, title:
     )
 
 
-def _list_regressions(incidents: Sequence[IncidentRow]) -> list[IncidentRow]:
+def _list_regressions(incidents: Sequence[Incident]) -> list[Incident]:
     return [incident for incident in incidents if incident.is_regression]

@@ -86,7 +86,10 @@ def test_row_has_the_series_count_and_the_interval_of_the_largest_change() -> No
     assert (row.id, row.series_count) == (incident.pk, 2)
     assert (row.metric, row.relative) == ("iops", pytest.approx(-0.2))
     assert (row.relative_low, row.relative_high) == (pytest.approx(-0.3), pytest.approx(-0.1))
-    assert [(size.metric, size.series) for size in row.metric_sizes] == [("iops", 2), ("latency_mean_ns", 1)]
+    assert [(size["metric"], size["series"]) for size in row.metric_sizes] == [
+        ("iops", 2),
+        ("latency_mean_ns", 1),
+    ]
 
 
 def test_merged_incident_is_not_listed() -> None:
