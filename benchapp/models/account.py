@@ -234,3 +234,8 @@ class AuditRecord(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.object_id} {self.action} at {self.at}"
+
+    @property
+    def action_text(self) -> str:
+        """Return the action in words."""
+        return self.action.replace("_", " ")

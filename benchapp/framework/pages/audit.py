@@ -19,13 +19,13 @@ from benchapp.framework.pages.filter_bar import refuse_address
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.pages.pagination import turn_page
 from benchapp.framework.pages.time_range import make_time_range, read_time_range
-from benchapp.framework.read.audit import AuditFilter, AuditRow, page_audit_records
-from benchapp.models import AuditKind, Role
+from benchapp.framework.read.audit import AuditFilter, page_audit_records
+from benchapp.models import AuditKind, AuditRecord, Role
 
 ROWS_ON_A_PAGE: Final = 100
 # Longer values are folded.
 _SHORT_VALUE: Final = 120
-_PAGES: Final[Mapping[AuditKind, str]] = {
+_PAGES: Final[Mapping[str, str]] = {
     AuditKind.DETECTION_POLICY: "detection_policy",
     AuditKind.DRY_RUN: "dry_run",
     AuditKind.HOST: "host",
@@ -92,19 +92,20 @@ def audit_records(request: HttpRequest) -> HttpResponse:
     return render(request, "framework/audit/audit_records.html", context, status=400 if errors else 200)
 
 
-def name_object(row: AuditRow) -> str:
+def name_object(row: AuditRecord) -> str:
     """Return "Study 3"; without the id where it is the scope of a schedule, which the name says better."""
-    return row.kind.label if row.kind == AuditKind.SCHEDULE else f"{row.kind.label} {row.object_id}"
+    label = AuditKind(row.kind).label
+    return label if row.kind == AuditKind.SCHEDULE else f"{label} {row.object_id}"
 
 
-def find_object_page(row: AuditRow) -> str:
+def find_object_page(row: AuditRecord) -> str:
     """Return the page of the object; "" if it has none or is gone."""
     if row.kind not in _PAGES or not row.object_id or row.action in _GONE:
         return ""
     return reverse(_PAGES[row.kind], args=[row.object_id])
 
 
-def list_changes(row: AuditRow) -> Iterator[ChangedMember]:
+def list_changes(row: AuditRecord) -> Iterator[ChangedMember]:
     """Yield the changed members in the order of their names, without those that are empty before and after."""
     before, after = row.before or {}, row.after or {}
     for name in sorted({*before, *after}):

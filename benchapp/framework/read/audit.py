@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
 
 from django.db.models import Q
 
@@ -15,7 +14,7 @@ from benchapp.framework.read.pagination import (
     match_times,
     read_cursor,
 )
-from benchapp.models import AuditKind, AuditRecord, name_person
+from benchapp.models import AuditRecord, name_person
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,35 +30,9 @@ class AuditFilter:
     to_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AuditRow:
-    """One write, as of `AuditRecord`. username: "" without a person; via: "" for a session."""
-
-    id: int
-    at: datetime
-    username: str
-    via: str
-    kind: AuditKind
-    object_id: str
-    object_name: str
-    action: str
-    before: dict[str, Any] | None
-    after: dict[str, Any] | None
-    address: str
-    request_id: str
-
-    @property
-    def action_text(self) -> str:
-        """Return the action in words."""
-        return self.action.replace("_", " ")
-
-
-_COLUMNS: Final = tuple(AuditRow.__dataclass_fields__)
-
-
 def page_audit_records(
     chosen: AuditFilter, *, after: str | None = None, limit: int = 100, oldest_first: bool = False
-) -> Page[AuditRow]:
+) -> Page[AuditRecord]:
     """Return records behind the cursor, newest first; one query. Raises BadCursor."""
     wanted = Q(
         **{
@@ -72,8 +45,7 @@ def page_audit_records(
     records = AuditRecord.objects.filter(
         wanted, behind("at", read_cursor(after), is_descending=not oldest_first)
     )
-    rows = [
-        AuditRow(**{**row, "kind": AuditKind(row["kind"]), "username": name_person(row["username"])})
-        for row in records.order_by(*by_time("at", oldest_first=oldest_first)).values(*_COLUMNS)[: limit + 1]
-    ]
+    rows = list(records.order_by(*by_time("at", oldest_first=oldest_first))[: limit + 1])
+    for row in rows:
+        row.username = name_person(row.username)
     return cut_page(rows, limit, cursor_of=lambda row: Cursor(row.at, row.id))

@@ -6,9 +6,8 @@ from datetime import datetime
 from itertools import groupby
 from typing import Final
 
-from benchapp.framework.read.audit import AuditRow
 from benchapp.framework.times import format_clock, format_day
-from benchapp.models import ScheduleAdoption, WantedSchedule
+from benchapp.models import AuditRecord, ScheduleAdoption, WantedSchedule
 from benchapp.models.request_policy import describe_parameters, find_first_minute, write_clock
 from benchapp.requests.read.schedules import InstalledSchedule
 from benchapp.requests.read.wanted_schedules import (
@@ -61,7 +60,7 @@ class StatusLine:
 class ScheduleChangeLine:
     """A change of the schedules of a pool or host. changes: profile, before and after in words."""
 
-    record: AuditRow
+    record: AuditRecord
     changes: tuple[tuple[str, str, str], ...]
 
 
@@ -82,7 +81,7 @@ def make_status_lines(
     return lines
 
 
-def make_schedule_change_lines(records: Sequence[AuditRow]) -> list[ScheduleChangeLine]:
+def make_schedule_change_lines(records: Sequence[AuditRecord]) -> list[ScheduleChangeLine]:
     """Return the rows of the table of changes."""
     lines = []
     for record in records:
