@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from benchapp.framework.read.pagination import Cursor, Page, behind, by_time, cut_page, read_cursor
-from benchapp.models import ApiToken, Scope, SignedLink, User
+from benchapp.models import ApiToken, SignedLink, User
 
 _LINK_COLUMNS: Final = (
     *("id", "url", "created_at", "created_by__username", "token__public_id", "expires_at", "revoked_at"),
@@ -59,22 +59,6 @@ def page_links(
 
 
 @dataclass(frozen=True, slots=True)
-class TokenRow:
-    """A token without its digest. host: None unless it is the token of a host."""
-
-    id: int
-    public_id: str
-    scope: Scope
-    host: str | None
-    label: str
-    created_at: datetime
-    created_by: str | None
-    last_used_at: datetime | None
-    expires_at: datetime | None
-    revoked_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
 class TokenFilter:
     """Which tokens to list; None: no restriction. is_valid: neither revoked nor expired."""
 
@@ -83,15 +67,12 @@ class TokenFilter:
     is_valid: bool | None = None
 
 
-_TOKEN_COLUMNS: Final = (
-    *("id", "public_id", "scope", "host__name", "label", "created_at", "created_by__username"),
-    *("last_used_at", "expires_at", "revoked_at"),
-)
+_TOKENS: Final = ApiToken.objects.select_related("host", "created_by").defer("digest", "created_by__password")
 
 
 def page_tokens(
     filters: TokenFilter, *, after: str | None = None, limit: int = 100, oldest_first: bool = False
-) -> Page[TokenRow]:
+) -> Page[ApiToken]:
     """Return tokens after the cursor, newest first; one query. Raises BadCursor."""
     wanted = Q()
     if filters.scope is not None:
@@ -102,22 +83,16 @@ def page_tokens(
         valid = ApiToken.objects.valid_at(timezone.now()).values("pk")
         wanted &= Q(pk__in=valid) if filters.is_valid else ~Q(pk__in=valid)
     cursor = read_cursor(after)
-    tokens = ApiToken.objects.filter(wanted).filter(
-        behind("created_at", cursor, is_descending=not oldest_first)
-    )
-    rows = _make_rows(tokens.order_by(*by_time("created_at", oldest_first=oldest_first))[: limit + 1])
+    tokens = _TOKENS.filter(wanted).filter(behind("created_at", cursor, is_descending=not oldest_first))
+    rows = tuple(tokens.order_by(*by_time("created_at", oldest_first=oldest_first))[: limit + 1])
     return cut_page(rows, limit, cursor_of=lambda row: Cursor(row.created_at, row.id))
 
 
-def read_tokens(host_id: int) -> tuple[TokenRow, ...]:
+def read_tokens(host_id: int) -> tuple[ApiToken, ...]:
     """Return the tokens of a host, newest first; one query."""
-    return _make_rows(ApiToken.objects.filter(host_id=host_id).order_by("-created_at", "-id"))
+    return tuple(_TOKENS.filter(host_id=host_id).order_by("-created_at", "-id"))
 
 
-def read_one_token(public_id: str) -> TokenRow | None:
+def read_one_token(public_id: str) -> ApiToken | None:
     """Return a token; None if it does not exist."""
-    return next(iter(_make_rows(ApiToken.objects.filter(public_id=public_id))), None)
-
-
-def _make_rows(tokens: QuerySet[ApiToken]) -> tuple[TokenRow, ...]:
-    return tuple(TokenRow(*row) for row in tokens.values_list(*_TOKEN_COLUMNS))
+    return _TOKENS.filter(public_id=public_id).first()

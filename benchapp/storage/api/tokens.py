@@ -14,7 +14,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from benchapp.accounts.read import TokenFilter, TokenRow, page_tokens, read_one_token, read_tokens
+from benchapp.accounts.read import TokenFilter, page_tokens, read_one_token, read_tokens
 from benchapp.accounts.write.tokens import (
     OVERLAP_MAXIMUM,
     TokenNotValid,
@@ -377,8 +377,15 @@ class Enrollments(ApiView):
         return Response(body, status=201, headers={**_SECRET, "Location": url})
 
 
-def _describe_token(token: TokenRow) -> TokenAnswer:
-    return build(TokenAnswer, token, scope=Scope(token.scope), url=_token_url(token.public_id))
+def _describe_token(token: ApiToken) -> TokenAnswer:
+    return build(
+        TokenAnswer,
+        token,
+        scope=Scope(token.scope),
+        host=token.host.name if token.host else None,
+        created_by=token.created_by.username if token.created_by else None,
+        url=_token_url(token.public_id),
+    )
 
 
 def _answer_new(token: ApiToken, plaintext: str) -> Response:
@@ -399,7 +406,7 @@ def _token_url(public_id: str) -> str:
     return f"{PREFIX}/tokens/{public_id}"
 
 
-def _find_token(public_id: str) -> TokenRow:
+def _find_token(public_id: str) -> ApiToken:
     token = read_one_token(public_id)
     if token is None:
         raise not_found("token", f"token {public_id[:20]!r} does not exist")

@@ -34,7 +34,7 @@ def test_host_shows_its_runs_and_tokens():
     assert (row.pool, row.last_seen_at, row.run_count) == ("db", NOON, 2)
     assert (row.last_run.id, row.last_run.error) == (last.id, 5)
     (shown,) = read_tokens(host.id)
-    assert (shown.public_id, shown.label, shown.created_by) == (token.public_id, "cron", "ann")
+    assert (shown.public_id, shown.label, shown.created_by.username) == (token.public_id, "cron", "ann")
     assert "digest" not in repr(shown)
 
 
