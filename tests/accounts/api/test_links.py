@@ -14,7 +14,7 @@ from lxml import etree
 
 from benchapp.accounts.api import SIGNED_PATHS, MayReadOrHasLink
 from benchapp.accounts.write.accounts import change_role, delete_account, set_active
-from benchapp.accounts.write.tokens import change_token, revoke_token
+from benchapp.accounts.write.tokens import _SIGNER, change_token, revoke_token
 from benchapp.charts.images.frame import FORMATS
 from benchapp.framework.api.view import ApiView
 from benchapp.models import ApiToken, AuditKind, AuditRecord, Role, Scope, SignedLink
@@ -339,7 +339,15 @@ def test_expired_links_are_forgotten_when_another_is_made(reader, monkeypatch):
 def sign_as_before(query):
     """Return an address as it was signed before links had ids."""
     address = f"{BADGE}?expires={int((NOON + timedelta(days=30)).timestamp())}&{query}"
-    return f"{address}&signature={Signer(salt='benchapp.accounts.api').signature(address)}"
+    return f"{address}&signature={Signer(salt='benchapp.accounts.api.links').signature(address)}"
+
+
+def test_signatures_are_those_of_links_that_people_have():
+    salt = _SIGNER.salt
+
+    assert (
+        Signer(key="k", salt=salt).signature("/api/v1/runs") == "1aJWNidh6XHdC87x-dYMSAIqTi3-XukDFkYCi7MJz50"
+    )
 
 
 def test_link_of_before_is_valid_and_ends_with_the_account_of_its_audit_record(person):
