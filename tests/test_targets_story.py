@@ -21,7 +21,8 @@ from django.test import Client
 from benchapp import judge, tasks
 from benchapp.fio import PARSER_VERSION
 from benchapp.intake.normalize import plan
-from benchapp.intake.normalize.batch import _settle, normalize_batch
+from benchapp.intake.normalize.batch import _settle, lock_sources, normalize_batch
+from benchapp.intake.normalize.preview import Preview, preview_submission
 from benchapp.intake.normalize.reparse import reparse_outdated
 from benchapp.intake.posts.submissions import IncomingSubmission, accept_submission
 from benchapp.models import (
@@ -540,3 +541,43 @@ def test_page_of_a_host_leads_to_the_comparison_of_its_drives(
         matrix = client.get(unescape(address)).content.decode()
 
     assert re.findall(r">(sd[abc])<", matrix)[:3] == ["sda", "sdb", "sdc"]
+
+
+def test_preview_of_a_named_result_joins_the_series_that_it_would_continue() -> None:
+    with before_names():
+        post_drives(1, speeds={"sda": 500})
+    unnamed = Series.objects.get()
+    submission_id = submit(1, make_report(1, [(SDA, 500), (SDB, 400)]))
+
+    preview = preview_submission(lock_sources([submission_id])[0])
+
+    assert isinstance(preview, Preview)
+    (run,) = preview.runs
+    assert [each.series.pk for each in run.measurements] == [unnamed.pk, None]
+    assert preview.new_series == 1
+    assert list(Series.objects.values_list("target_name", flat=True)) == [None]
+
+
+def test_series_that_gets_a_name_is_not_a_new_one_of_its_host(settings: Any) -> None:
+    with before_names():
+        post_drives(1, speeds={"sda": 500})
+    settings.HOST_NEW_SERIES_PER_DAY = 0
+
+    post_drives(1, speeds={"sda": 500}, start=1)
+    post_drives(1, speeds={"sdb": 500}, start=2)
+
+    assert count_points() == {"sda": 2}
+
+
+def test_results_without_a_name_join_the_series_of_the_pool_that_their_host_shared() -> None:
+    for run, host in enumerate(("db-1", "db-2")):
+        Host.objects.create(name=host, pool="db")
+        with before_names():
+            post_drives(1, host=host, speeds={"sda": 500}, start=run)
+    post_drives(1, host="db-1", speeds={"sda": 500}, start=2)
+    set_pool("db-1", "")
+    with before_names():
+        post_drives(1, host="db-1", speeds={"sda": 500}, start=3)
+
+    columns = ("scope", "target_name", "measurement_count")
+    assert set(Series.objects.values_list(*columns)) == {("host:db-1", "sda", 3), ("pool:db", "sda", 1)}

@@ -209,6 +209,7 @@ def _make_goal(series: Series, host: Host, scope: str, *, is_new: bool) -> Serie
         target=series.target,
         workload=series.workload,
         direction=series.direction,
+        former_targets=series.former_targets,
         **{name: getattr(series, name) for name in (*TARGET_FIELDS, *WORKLOAD_FIELDS)},
     )
 
