@@ -120,7 +120,7 @@ def describe_level(shown: ShownLevel | None, metric: Metric, *, has_range: bool 
     return sentences
 
 
-def describe_time_range(line: HistoryLine, metric: Metric) -> list[str]:
+def _describe_time_range(line: HistoryLine, metric: Metric) -> list[str]:
     """Return a sentence about all runs of a selected time range; empty without a value."""
     values = line.points.points.values[metric.name][_find_valid(line, metric.name)]
     if not values.size:
@@ -338,7 +338,7 @@ def _describe_series(history: SeriesHistory, line: HistoryLine, metric: Metric) 
     shown = find_level_in_view(history, line, metric.name)
     return [
         *describe_level(shown, metric, has_range=history.has_range),
-        *(describe_time_range(line, metric) if history.has_range else ()),
+        *(_describe_time_range(line, metric) if history.has_range else ()),
         *describe_latency_kind(shown),
         *_describe_limit(find_limit(line.row.profile, metric.name), metric, shown),
         *_describe_references(
