@@ -64,9 +64,9 @@ from benchapp.requests.pages.panel import make_request_panel
 from benchapp.requests.read.run_requests import RequestFilter
 from benchapp.series.pages.history_tables import (
     link_note_form,
-    make_environment_change_lines,
+    list_environment_changes,
+    list_planned_events,
     make_latency_figures,
-    make_planned_lines,
     make_run_table,
 )
 from benchapp.series.pages.run_tables import BADGES
@@ -80,6 +80,7 @@ from benchapp.series.validity.badges import SEVERAL_TARGETS
 _RETAINED: Final = ("metric", "scale", "tz", "panels")
 # The script of the page has the document, and asks for the texts of a time range.
 _TEXTS_ONLY: Final = "X-Texts-Only"
+_CHANGES_SHOWN: Final = 50
 _Link = tuple[str, str, bool]
 
 
@@ -142,16 +143,17 @@ def history(request: HttpRequest, series_id: int | None = None) -> HttpResponse:
     }
     if chosen.rows:
         figure = _make_figure(request, asked, chosen, bar, title=title)
+        changes = list_environment_changes(shown)
         context |= {
             "figure": _add_documents(figure, chosen, shown, whole, thresholds),
             "study_query": _write_study_query(asked, chosen, text=bar.text),
-            "changes": make_environment_change_lines(shown),
-            "planned": make_planned_lines(
-                shown.planned,
-                {line.row.id: line.name for line in shown.lines},
-                add_url=link_note_form(
-                    asked, chosen.rows, filter=bar.filter, return_to=request.get_full_path()
-                ),
+            "changes": changes[:_CHANGES_SHOWN],
+            "changes_left_out": len(changes[_CHANGES_SHOWN:])
+            + sum(line.environments.left_out for line in shown.lines),
+            "planned": list_planned_events(shown),
+            "planned_left_out": shown.planned.left_out,
+            "note_url": link_note_form(
+                asked, chosen.rows, filter=bar.filter, return_to=request.get_full_path()
             ),
         }
         if len(chosen.rows) > 1:

@@ -1,9 +1,10 @@
 """Tables of the page of a history: runs, environment changes, planned events, latencies."""
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from django.urls import reverse
@@ -20,13 +21,14 @@ from benchapp.framework.pages.filter_forms import Span, write_scopes
 from benchapp.framework.pages.number_columns import NumberCell, Scale, choose_scale, make_cell
 from benchapp.framework.read.binary_columns import from_us
 from benchapp.framework.times import to_iso
-from benchapp.incidents.read.maintenance import PlannedMark, PlannedMarks
+from benchapp.incidents.read.maintenance import PlannedMark
 from benchapp.series.read.environment_changes import EnvironmentChange
 from benchapp.series.read.levels import find_level, read_levels
 from benchapp.series.read.series import SeriesRow
 
+T = TypeVar("T")
+
 RUNS_ON_A_PAGE: Final = 30
-_CHANGES_SHOWN: Final = 50
 FAN_RUNS: Final = 30
 HEAT_RUNS: Final = 12
 # All percentiles and histograms of a run are of one kind.
@@ -92,55 +94,30 @@ def _known(value: float) -> float | None:
     return None if value != value else value
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeLine:
-    """Environment change at one run. names: of the series concerned."""
-
-    change: EnvironmentChange
-    names: tuple[str, ...]
+# An environment change or a planned event, with the names of the series of the chart that it concerns.
+Named = tuple[T, tuple[str, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeLines:
-    """Newest changes first. left_out: number of older changes."""
-
-    lines: tuple[ChangeLine, ...]
-    left_out: int
-
-
-def make_environment_change_lines(history: SeriesHistory) -> ChangeLines:
-    """Return the environment changes of the series of a chart; each run once."""
-    by_run: dict[int, ChangeLine] = {}
-    for series in history.lines:
-        for change in series.environments.changes:
-            known = by_run.get(change.run)
-            by_run[change.run] = ChangeLine(change, (*(known.names if known else ()), series.name))
-    lines = sorted(by_run.values(), key=lambda line: line.change.at, reverse=True)
-    left_out = len(lines[_CHANGES_SHOWN:]) + sum(series.environments.left_out for series in history.lines)
-    return ChangeLines(tuple(lines[:_CHANGES_SHOWN]), left_out)
+def list_environment_changes(history: SeriesHistory) -> list[Named[EnvironmentChange]]:
+    """Return the environment changes of the series of a chart, newest first; each run once."""
+    names: dict[int, list[str]] = defaultdict(list)
+    changes: dict[int, EnvironmentChange] = {}
+    for line in history.lines:
+        for change in line.environments.changes:
+            names[change.run].append(line.name)
+            changes[change.run] = change
+    newest = sorted(changes.values(), key=lambda change: change.at, reverse=True)
+    return [(change, tuple(names[change.run])) for change in newest]
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedLine:
-    """A planned event. names: of the chart's series that it matches; empty for all of them."""
-
-    mark: PlannedMark
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class PlannedLines:
-    """Context of `_planned_events.html`, latest start first. left_out: older events. add_url: of the form of a note."""
-
-    lines: tuple[PlannedLine, ...]
-    left_out: int
-    add_url: str
-
-
-def make_planned_lines(marks: PlannedMarks, names: Mapping[int, str], *, add_url: str) -> PlannedLines:
-    """Return the list. names: of the chart's series, by id."""
-    lines = (PlannedLine(mark, _name_series(mark, names)) for mark in marks.items)
-    return PlannedLines(tuple(lines), marks.left_out, add_url)
+def list_planned_events(history: SeriesHistory) -> list[Named[PlannedMark]]:
+    """Return the planned events of a chart, latest start first; without names those that match all its series."""
+    return [
+        (mark, tuple(line.name for line in history.lines if line.row.id in mark.series_ids))
+        if len(mark.series_ids) < len(history.lines)
+        else (mark, ())
+        for mark in history.planned.items
+    ]
 
 
 def link_note_form(
@@ -166,12 +143,6 @@ def link_note_form(
         next=return_to,
     )
     return f"{reverse('add_planned_event')}?{query}"
-
-
-def _name_series(mark: PlannedMark, names: Mapping[int, str]) -> tuple[str, ...]:
-    if len(mark.series_ids) == len(names):
-        return ()
-    return tuple(names[series_id] for series_id in names if series_id in mark.series_ids)
 
 
 @dataclass(frozen=True, slots=True)

@@ -252,7 +252,7 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
         "last_day": format_day(days.last_at),
         "image_url": f"/api/v1/charts/host.png?{urlencode({'host': row.name, **asked.bounds})}",
         "series_query": series_query,
-        "changes": {"lines": [{"change": change} for change in changes]},
+        "changes": [(change, ()) for change in changes],
         "columns": columns,
         "runs": runs,
         "panel": make_request_panel(
