@@ -49,8 +49,6 @@ from benchapp.models.incident import (
     label_link,
 )
 from benchapp.models.measurement import LatencyKind, Measurement, Run, Trace, TraceKind
-from benchapp.models.personal.pinned_chart import PinnedChart
-from benchapp.models.personal.saved_view import SavedView
 from benchapp.models.planned_event import (
     PlannedEvent,
     PlannedEventAction,
@@ -69,11 +67,6 @@ from benchapp.models.run_request import (
     RunRequest,
     RunRequestState,
 )
-from benchapp.models.schedules.wanted_schedule import (
-    WANTED_SCHEDULES_MAXIMUM,
-    ScheduleAdoption,
-    WantedSchedule,
-)
 from benchapp.models.series import (
     ENVIRONMENT_FIELDS,
     RECENTLY_REPORTED,
@@ -86,7 +79,16 @@ from benchapp.models.series import (
     Target,
     Workload,
 )
-from benchapp.models.study import FrozenPanel, PanelKind, Study, StudyPanel, StudySnapshot, StudySnapshotImage
+from benchapp.models.study import (
+    FrozenPanel,
+    PanelKind,
+    PinnedChart,
+    SavedView,
+    Study,
+    StudyPanel,
+    StudySnapshot,
+    StudySnapshotImage,
+)
 from benchapp.models.submission import Kind, State, Submission
 from benchapp.models.subscription import (
     WITHHELD,
@@ -98,6 +100,11 @@ from benchapp.models.subscription import (
     StoredLayoutAnswer,
     Subscription,
     ThresholdViolation,
+)
+from benchapp.models.wanted_schedule import (
+    WANTED_SCHEDULES_MAXIMUM,
+    ScheduleAdoption,
+    WantedSchedule,
 )
 
 __all__ = [

@@ -25,7 +25,7 @@ from benchapp.catalog.metrics import (
 )
 from benchapp.framework.pages.access import may_read, needs_role, read_person
 from benchapp.framework.pages.command_lines import format_curl_command
-from benchapp.framework.pages.filter_forms import keep_query
+from benchapp.framework.pages.filter_bar import keep_query
 from benchapp.framework.pages.list_entries import (
     FILTER_HELP,
     FILTER_INPUT,

@@ -57,7 +57,7 @@ TEXTS = {
             '{% include "reports/_study_body',
         ),
     ),
-    "benchapp/models/schedules/wanted_schedule.py": (
+    "benchapp/models/wanted_schedule.py": (
         ('"ticket", ', "*of_a_run)"),
         (FIELD, "    updated_at = models"),
     ),

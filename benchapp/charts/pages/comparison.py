@@ -40,7 +40,7 @@ from benchapp.charts.texts.comparison import (
 )
 from benchapp.framework.pages.access import may_read
 from benchapp.framework.pages.command_lines import format_curl_command, link_chart_image
-from benchapp.framework.pages.filter_forms import FilterTextField
+from benchapp.framework.pages.filter_bar import FilterTextField
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.pages.selection import BadSelection, find_comparison, read_selection
 from benchapp.framework.pages.time_range import BoundField, TimeRangeForm, make_time_range

@@ -26,8 +26,7 @@ from benchapp.charts.read.history import (
 from benchapp.charts.texts.history import format_history_title, list_levels
 from benchapp.framework.pages.access import require_valid
 from benchapp.framework.pages.command_lines import format_curl_command, link_chart_image
-from benchapp.framework.pages.filter_bar import describe_filter
-from benchapp.framework.pages.filter_forms import Span
+from benchapp.framework.pages.filter_bar import Span, describe_filter
 from benchapp.framework.pages.number_columns import NumberCell, Scale, choose_scale, make_cell
 from benchapp.framework.pages.series_marks import ShownMark, show_mark
 from benchapp.framework.pages.time_range import AskedRange, read_time_range

@@ -22,8 +22,7 @@ from benchapp.charts.read.axes import order_axis_value
 from benchapp.charts.read.downsampling import SeriesPoints, read_columns
 from benchapp.charts.rules.downsampling import Buckets, SampledPoints, thin_points
 from benchapp.detection.changepoints.detector import change_indices
-from benchapp.framework.read.binary_columns import from_us, to_us
-from benchapp.framework.read.result_cache import read_versioned
+from benchapp.framework.read.binary_columns import from_us, read_versioned, to_us
 from benchapp.incidents.read.changes import ChangeMark, list_changes_of
 from benchapp.incidents.read.maintenance import PlannedMarks, read_planned_marks
 from benchapp.incidents.read.series_status import DetectionStatusRow, list_variability

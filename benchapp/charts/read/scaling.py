@@ -66,7 +66,7 @@ from benchapp.charts.read.scaling_shapes import (
 )
 from benchapp.charts.read.series_columns import read_table
 from benchapp.charts.read.series_table import SeriesTable
-from benchapp.framework.read.result_cache import CHART_S, read_cached
+from benchapp.framework.read.binary_columns import CHART_S, read_cached
 from benchapp.series.read.levels import count_kinds
 from benchapp.series.read.selected_levels import PAST_SERIES_MAXIMUM
 

@@ -17,8 +17,7 @@ from benchapp.catalog.metrics import CATALOG, Metric
 from benchapp.charts.read.history import name_lines
 from benchapp.charts.read.series_columns import read_table
 from benchapp.charts.read.series_table import SeriesTable
-from benchapp.framework.read.binary_columns import fetch_rows
-from benchapp.framework.read.result_cache import CHART_S, read_cached
+from benchapp.framework.read.binary_columns import CHART_S, fetch_rows, read_cached
 from benchapp.incidents.read.series_status import SeriesMark, rank_mark, read_series_marks
 from benchapp.models.measurement import are_same_kind, select_kind
 from benchapp.series.read.levels import LevelRow, find_level_before, read_current_columns, read_levels

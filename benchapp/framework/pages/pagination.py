@@ -5,7 +5,7 @@ from typing import Any, Final, TypeVar
 
 from django.http import HttpRequest, QueryDict
 
-from benchapp.framework.pages.filter_forms import keep_query
+from benchapp.framework.pages.filter_bar import keep_query
 from benchapp.framework.read.pagination import BadCursor, Page
 
 T = TypeVar("T")

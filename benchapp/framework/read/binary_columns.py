@@ -1,10 +1,12 @@
-"""Columns of many rows as arrays, from PostgreSQL to numpy without an object per number; rows in the binary format."""
+"""Query columns as arrays in PostgreSQL's binary format, and results of expensive queries in Django's cache."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from hashlib import sha256
+from typing import Any, Final, TypeVar, cast
 
 import numpy as np
+from django.core.cache import cache
 from django.db import connection
 from numpy.typing import NDArray
 from psycopg import Cursor as PsycopgCursor
@@ -12,6 +14,8 @@ from psycopg import sql
 from psycopg.abc import Buffer
 from psycopg.adapt import Loader
 from psycopg.pq import Format
+
+from benchapp.models import shown_to
 
 # PostgreSQL counts microseconds from 2000.
 EPOCH_2000_US: Final = 946_684_800_000_000
@@ -103,3 +107,37 @@ def _read_array(array: bytes | None, kind: str) -> NDArray[Any]:
     content = np.frombuffer(b"" if array is None else array[_HEADER_BYTES:], dtype=packed)["value"]
     found: NDArray[Any] = content.astype(element.newbyteorder("="))
     return found + EPOCH_2000_US if kind == "timestamptz" else found
+
+
+T = TypeVar("T")
+
+CHART_S: Final = 10
+DAYS_S: Final = 60
+STUDY_S: Final = 300
+_VERSION_S: Final = 300
+# Several, as a record may be committed after one with a larger number.
+_READ_NEWEST_WRITES: Final = "SELECT id FROM benchapp_auditrecord ORDER BY id DESC LIMIT 20"
+
+
+def read_cached(*key: object, load: Callable[[], T], age_s: int) -> T:
+    """Return the result of `load`, or an earlier one for this key that is at most age_s old; one query.
+
+    key: a name and all arguments, including what the result has of its reader. Results that arrive are seen after
+    age_s, writes of people at once: the key includes the newest audit records. No result names a person.
+    """
+
+    def load_for_all() -> T:
+        with shown_to(lambda: True):
+            return load()
+
+    return cast(T, cache.get_or_set(make_key(*key, fetch_rows(_READ_NEWEST_WRITES)), load_for_all, age_s))
+
+
+def read_versioned(*key: object, load: Callable[[], T]) -> T:
+    """Return the result of `load`, or an earlier one for this key, which includes the version of all that is read."""
+    return cast(T, cache.get_or_set(make_key(*key), load, _VERSION_S))
+
+
+def make_key(*parts: object) -> str:
+    """Return a key of any length and characters; parts: told apart by their repr."""
+    return sha256(repr(parts).encode()).hexdigest()

@@ -14,8 +14,13 @@ from django.views.decorators.http import require_safe
 from benchapp.catalog.grammar import Filter, write_filter
 from benchapp.catalog.metrics import CATALOG, format_count, format_integer, format_percent
 from benchapp.framework.pages.access import may_read
-from benchapp.framework.pages.filter_bar import explain_empty, make_filter_bar, settle_filter
-from benchapp.framework.pages.filter_forms import keep_query, read_choice
+from benchapp.framework.pages.filter_bar import (
+    explain_empty,
+    keep_query,
+    make_filter_bar,
+    read_choice,
+    settle_filter,
+)
 from benchapp.framework.pages.pagination import read_page_number, turn_page
 from benchapp.framework.pages.time_range import describe_bounds, read_time_range
 from benchapp.incidents.pages.texts import describe_detection

@@ -18,8 +18,13 @@ from benchapp.charts.pages.history import HistoryFigure, HistoryRequest, make_hi
 from benchapp.charts.texts.history import describe_sides
 from benchapp.framework.pages.access import can, may_read
 from benchapp.framework.pages.command_lines import format_curl_command
-from benchapp.framework.pages.filter_bar import FilterBar, explain_empty, make_filter_bar, settle_filter
-from benchapp.framework.pages.filter_forms import keep_query
+from benchapp.framework.pages.filter_bar import (
+    FilterBar,
+    explain_empty,
+    keep_query,
+    make_filter_bar,
+    settle_filter,
+)
 from benchapp.framework.pages.page_context import find_visitor, make_base_url
 from benchapp.framework.pages.pagination import turn_page
 from benchapp.framework.pages.selection import KINDS

@@ -15,8 +15,7 @@ from benchapp.catalog.grammar import BadFilter, parse_filter
 from benchapp.catalog.metrics import CATALOG, format_count
 from benchapp.framework.pages.access import choose_next, may_read, needs_role, read_person
 from benchapp.framework.pages.command_lines import format_curl_command
-from benchapp.framework.pages.filter_bar import refuse_address
-from benchapp.framework.pages.filter_forms import keep_query, write_scopes
+from benchapp.framework.pages.filter_bar import keep_query, refuse_address, write_scopes
 from benchapp.framework.pages.list_entries import (
     FILTER_HELP,
     FILTER_INPUT,

@@ -14,8 +14,13 @@ from django.views.decorators.http import require_POST, require_safe
 from benchapp.catalog.metrics import format_count
 from benchapp.framework.pages.access import can, may_read, needs_role
 from benchapp.framework.pages.command_lines import list_first_steps
-from benchapp.framework.pages.filter_bar import refuse_address
-from benchapp.framework.pages.filter_forms import UploadFilterForm, keep_query, list_errors, read_form
+from benchapp.framework.pages.filter_bar import (
+    UploadFilterForm,
+    keep_query,
+    list_errors,
+    read_form,
+    refuse_address,
+)
 from benchapp.framework.pages.number_columns import REJECTED
 from benchapp.framework.pages.page_context import find_visitor, make_base_url
 from benchapp.framework.pages.pagination import turn_page

@@ -21,8 +21,7 @@ from benchapp.charts.read.scaling_defaults import (
 )
 from benchapp.charts.read.series_columns import read_table
 from benchapp.charts.read.series_table import SeriesTable
-from benchapp.framework.read.binary_columns import to_us
-from benchapp.framework.read.result_cache import CHART_S, read_cached
+from benchapp.framework.read.binary_columns import CHART_S, read_cached, to_us
 from benchapp.incidents.read.series_status import list_open_incidents, read_series_marks
 from benchapp.layouts.read.layout import (
     LAYOUT_DIMENSIONS,

@@ -10,7 +10,6 @@ from django.db import connection, transaction
 
 from benchapp.framework.write.conflicts import BadValue, retry_conflicts
 from benchapp.models import User
-from benchapp.operation.configuration.confirmation_policies import CONFIRMATION_POLICIES
 from benchapp.operation.configuration.document import (
     BadConfiguration,
     ConfigurationFault,
@@ -18,11 +17,6 @@ from benchapp.operation.configuration.document import (
     read_document,
     write_document,
 )
-from benchapp.operation.configuration.hosts import HOSTS
-from benchapp.operation.configuration.planned_events import PLANNED_EVENTS
-from benchapp.operation.configuration.policies import DETECTION_POLICIES
-from benchapp.operation.configuration.prices import PRICES
-from benchapp.operation.configuration.schedules import SCHEDULES
 from benchapp.operation.configuration.section import (
     ConfigurationSection,
     StoredEntry,
@@ -30,8 +24,16 @@ from benchapp.operation.configuration.section import (
     normalize_stored,
     read_values,
 )
-from benchapp.operation.configuration.studies import STUDIES
-from benchapp.operation.configuration.subscriptions import SUBSCRIPTIONS
+from benchapp.operation.configuration.sections import (
+    CONFIRMATION_POLICIES,
+    DETECTION_POLICIES,
+    HOSTS,
+    PLANNED_EVENTS,
+    PRICES,
+    SCHEDULES,
+    STUDIES,
+    SUBSCRIPTIONS,
+)
 
 # In this order: a filter may name a pool.
 SECTIONS: Final = (

@@ -19,9 +19,8 @@ from benchapp.catalog.metrics import list_detected_metrics
 from benchapp.charts.rules.fleet import DayQuantiles, find_day_quantiles
 from benchapp.detection.rules.recovery import find_recoveries
 from benchapp.detection.rules.staleness import find_stale_after
-from benchapp.framework.read.binary_columns import fetch_arrays, to_us
+from benchapp.framework.read.binary_columns import DAYS_S, fetch_arrays, read_cached, to_us
 from benchapp.framework.read.days import DayRange
-from benchapp.framework.read.result_cache import DAYS_S, read_cached
 from benchapp.incidents.rules.incidents import measure_multiple
 from benchapp.models import Change, ChangeState, Series, State, Submission
 from benchapp.models.coverage import match_maintenance, read_thresholds

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from benchapp.charts.images.frame import CONTENT_TYPES, THEMES, ImageOptions, TooManyDrawings
 from benchapp.framework.pages.access import can, needs_role, read_person
 from benchapp.framework.pages.page_context import without_preferences
-from benchapp.framework.read.result_cache import STUDY_S, make_key
+from benchapp.framework.read.binary_columns import STUDY_S, make_key
 from benchapp.framework.write.conflicts import BadValue
 from benchapp.layouts.read.question_form import check_question
 from benchapp.models import PanelKind, Role, Study, StudyPanel

@@ -17,7 +17,7 @@ from benchapp.charts.images.frame import CONTENT_TYPES, HEIGHT_DEFAULT, ImageOpt
 from benchapp.framework.pages.access import not_found
 from benchapp.framework.pages.markdown import render_markdown
 from benchapp.framework.pages.page_context import make_base_url
-from benchapp.framework.read.result_cache import STUDY_S, make_key
+from benchapp.framework.read.binary_columns import STUDY_S, make_key
 from benchapp.models import Study
 from benchapp.reports.pages.panel_image import draw_panel
 from benchapp.reports.pages.panels import (

@@ -39,7 +39,7 @@ from benchapp.framework.api.responses import answer_json
 from benchapp.framework.api.view import ApiView, read_body
 from benchapp.models import Host
 from benchapp.models.request_policy import DAY_MINUTES, describe_allowed
-from benchapp.models.schedules.wanted_schedule import WANTED_SCHEDULES_MAXIMUM
+from benchapp.models.wanted_schedule import WANTED_SCHEDULES_MAXIMUM
 from benchapp.requests.api.run_requests import (
     QUIET_HOURS_PATTERN,
     AllowedProfileInput,

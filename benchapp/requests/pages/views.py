@@ -13,8 +13,7 @@ from django.views.decorators.http import require_POST, require_safe
 from benchapp.catalog.metrics import format_count
 from benchapp.framework.pages.access import choose_next, may_read, needs_role, read_person
 from benchapp.framework.pages.command_lines import format_curl_command
-from benchapp.framework.pages.filter_bar import refuse_address
-from benchapp.framework.pages.filter_forms import list_errors
+from benchapp.framework.pages.filter_bar import list_errors, refuse_address
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.pages.pagination import turn_page
 from benchapp.framework.pages.time_range import describe_bounds, make_time_range, read_time_range

@@ -26,7 +26,7 @@ from benchapp.catalog.metrics import (
 )
 from benchapp.framework.pages.access import may_read
 from benchapp.framework.pages.command_lines import format_curl_command
-from benchapp.framework.pages.filter_forms import FilterTextField
+from benchapp.framework.pages.filter_bar import FilterTextField
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.pages.time_range import describe_bounds, make_time_range, read_time_range
 from benchapp.series.read.dependence import (

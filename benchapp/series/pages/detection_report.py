@@ -23,7 +23,7 @@ from benchapp.detection.write.dry_run import DetectionReport, FoundChange, repor
 from benchapp.detection.write.histories import to_time
 from benchapp.framework.pages.access import may_read
 from benchapp.framework.pages.command_lines import format_curl_command
-from benchapp.framework.pages.filter_forms import keep_query
+from benchapp.framework.pages.filter_bar import keep_query
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.times import format_moment
 from benchapp.incidents.pages.texts import (

@@ -46,11 +46,11 @@ from benchapp.framework.pages.filter_bar import (
     FilterBar,
     describe_filter,
     explain_empty,
+    keep_query,
     make_filter_bar,
     refuse_address,
     settle_filter,
 )
-from benchapp.framework.pages.filter_forms import keep_query
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.pages.pagination import read_page_number
 from benchapp.framework.pages.selection import BadSelection, find_history, read_selection

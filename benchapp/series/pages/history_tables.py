@@ -17,7 +17,7 @@ from benchapp.charts.read.latency import FAN, Fan, has_latencies, read_fan, read
 from benchapp.charts.rules.heatmap import Heat
 from benchapp.charts.texts.history import describe_latency_kind, find_shown_level
 from benchapp.framework.pages.command_lines import format_curl_command, link_chart_image
-from benchapp.framework.pages.filter_forms import Span, write_scopes
+from benchapp.framework.pages.filter_bar import Span, write_scopes
 from benchapp.framework.pages.number_columns import NumberCell, Scale, choose_scale, make_cell
 from benchapp.framework.read.binary_columns import from_us
 from benchapp.framework.times import to_iso

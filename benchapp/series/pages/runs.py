@@ -23,8 +23,15 @@ from benchapp.catalog.metrics import (
 from benchapp.framework.csv_export import CONTENT_TYPE, write_csv
 from benchapp.framework.pages.access import may_read, needs_role, read_person
 from benchapp.framework.pages.command_lines import format_curl_command, list_first_steps
-from benchapp.framework.pages.filter_bar import explain_empty, make_filter_bar, settle_filter
-from benchapp.framework.pages.filter_forms import RunFilterForm, is_filtering, list_errors, read_form
+from benchapp.framework.pages.filter_bar import (
+    RunFilterForm,
+    explain_empty,
+    is_filtering,
+    list_errors,
+    make_filter_bar,
+    read_form,
+    settle_filter,
+)
 from benchapp.framework.pages.number_columns import Scale, choose_scale, format_scaled
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.pages.pagination import read_position, turn_page

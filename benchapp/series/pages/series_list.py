@@ -31,8 +31,13 @@ from benchapp.charts.read.series_grid import (
 from benchapp.charts.texts.levels import describe_level_range, describe_past_limit
 from benchapp.framework.pages.access import may_read
 from benchapp.framework.pages.command_lines import list_first_steps
-from benchapp.framework.pages.filter_bar import explain_empty, make_filter_bar, settle_filter
-from benchapp.framework.pages.filter_forms import keep_query, read_choice
+from benchapp.framework.pages.filter_bar import (
+    explain_empty,
+    keep_query,
+    make_filter_bar,
+    read_choice,
+    settle_filter,
+)
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.pages.pagination import read_page_number
 from benchapp.framework.pages.selection import KINDS

@@ -15,7 +15,7 @@ from msgspec import Meta
 from benchapp.catalog.dimensions import DIMENSIONS
 from benchapp.catalog.grammar import Filter, write_filter
 from benchapp.catalog.metrics import cut_text
-from benchapp.framework.read.result_cache import read_versioned
+from benchapp.framework.read.binary_columns import read_versioned
 from benchapp.models import RECENTLY_REPORTED, Environment
 from benchapp.series.read.disk_facts import identify_disks, join_disk_changes
 from benchapp.series.read.shapes import EnvironmentRow, names_of

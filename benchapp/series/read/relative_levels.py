@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from benchapp.detection.rules.staleness import INTERVAL_FROM, INTERVALS, STALE_AFTER
-from benchapp.framework.read.binary_columns import fetch_arrays
+from benchapp.framework.read.binary_columns import DAYS_S, fetch_arrays, read_cached
 from benchapp.framework.read.days import DayRange
-from benchapp.framework.read.result_cache import DAYS_S, read_cached
 
 HISTORY_DAYS: Final = 90
 _DAY_US: Final = 86_400_000_000

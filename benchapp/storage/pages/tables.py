@@ -18,7 +18,7 @@ from benchapp.catalog.metrics import (
     format_signed_percent,
     format_with_unit,
 )
-from benchapp.framework.pages.filter_forms import keep_query
+from benchapp.framework.pages.filter_bar import keep_query
 from benchapp.framework.pages.series_marks import (
     Box,
     ShownMark,

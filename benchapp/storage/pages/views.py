@@ -25,8 +25,16 @@ from benchapp.catalog.metrics import CATALOG, UNKNOWN, format_count, format_sign
 from benchapp.charts.texts.levels import describe_level_range
 from benchapp.framework.pages.access import may_read, needs_role, read_person
 from benchapp.framework.pages.command_lines import list_agent_commands, list_update_commands
-from benchapp.framework.pages.filter_bar import explain_empty, make_filter_bar, refuse_address, settle_filter
-from benchapp.framework.pages.filter_forms import HostFilterForm, is_filtering, list_errors, read_form
+from benchapp.framework.pages.filter_bar import (
+    HostFilterForm,
+    explain_empty,
+    is_filtering,
+    list_errors,
+    make_filter_bar,
+    read_form,
+    refuse_address,
+    settle_filter,
+)
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.pages.selection import KINDS
 from benchapp.framework.pages.time_range import DAY_PRESETS, describe_bounds, make_time_range, read_time_range

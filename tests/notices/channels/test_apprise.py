@@ -15,7 +15,7 @@ from benchapp.notices.channels.apprise.transport import check_service_url, send_
 from benchapp.notices.channels.message import make_test_message
 from benchapp.notices.channels.transport import AddressRefused, NotDelivered, get_transport
 from benchapp.notices.write.subscriptions import create_subscription
-from benchapp.operation.configuration.subscriptions import make_reference
+from benchapp.operation.configuration.sections import make_reference
 from tests.factories import NOON, make_user
 from tests.hook_server import serve_hook
 from tests.received_notices import make_subscription

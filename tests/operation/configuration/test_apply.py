@@ -33,7 +33,7 @@ from benchapp.operation.configuration.plan import (
     apply_configuration,
     export_configuration,
 )
-from benchapp.operation.configuration.subscriptions import make_reference
+from benchapp.operation.configuration.sections import make_reference
 from tests.documentation import ROOT, list_blocks
 from tests.factories import (
     make_detection_policy,

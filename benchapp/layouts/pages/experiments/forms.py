@@ -6,7 +6,7 @@ from django import forms
 
 from benchapp.catalog.grammar import Filter
 from benchapp.catalog.metrics import CATALOG
-from benchapp.framework.pages.filter_forms import FilterTextField
+from benchapp.framework.pages.filter_bar import FilterTextField
 from benchapp.framework.pages.time_range import BoundField
 from benchapp.layouts.read.experiments.experiment import (
     DIFFERENCE_MAXIMUM,

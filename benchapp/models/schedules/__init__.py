@@ -1,1 +1,0 @@
-"""Schedules that the server wants of pools and hosts, and what hosts adopted."""
