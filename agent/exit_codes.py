@@ -38,9 +38,17 @@ def worst(*codes: ExitCode) -> ExitCode:
 
 
 class AgentError(Exception):
-    """An error that is reported to the operator in one sentence, without a traceback."""
+    """An error that is reported to the operator in one sentence, without a traceback.
+
+    reason_code: for the server, if a scheduled run ends with it.
+    """
 
     exit_code = ExitCode.FAULT
+    reason_code = "error"
+
+    def __init__(self, message: str, *, reason_code: str = "") -> None:
+        super().__init__(message)
+        self.reason_code = reason_code or self.reason_code
 
 
 class ConfigurationError(AgentError):
@@ -53,10 +61,13 @@ class CannotMeasure(AgentError):
     """fio is missing, failed, or may not run here."""
 
     exit_code = ExitCode.NOT_MEASURED
+    reason_code = "not-measured"
 
 
 class StorageHangs(CannotMeasure):
     """I/O on the storage under test blocks forever: do not touch it again."""
+
+    reason_code = "storage-hangs"
 
 
 class ResultRejected(AgentError):

@@ -70,6 +70,7 @@ API = {
     "api/v1/confirmation-policies": (API_READERS, Row("PUT", API_EDITORS)),
     "api/v1/hosts/me/requests/next": (Row("POST", "s---+---"),),
     "api/v1/hosts/me/requests/<uuid:request_id>": (Row("PATCH", "s---+---"),),
+    "api/v1/hosts/<str:name>/attempts": (API_READERS,),
     "api/v1/hosts/<str:name>/requests": (API_READERS, Row("POST", API_EDITORS)),
     "api/v1/hosts/<str:name>/requests/<uuid:request_id>": (API_READERS, Row("DELETE", API_EDITORS)),
     "api/v1/hosts/<str:name>": (API_READERS, Row("PATCH", API_ADMINS)),

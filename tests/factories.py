@@ -22,6 +22,7 @@ from benchapp.models import (
     TARGET_FIELDS,
     WORKLOAD_FIELDS,
     ApiToken,
+    Attempt,
     Change,
     ChangeState,
     DetectionDryRun,
@@ -352,6 +353,13 @@ def make_schedule_adoption(host: Host, **fields: Any) -> ScheduleAdoption:
     }
     values = {"is_allowed": True, "policy": policy, "reported_at": timezone.now(), **fields}
     return ScheduleAdoption.objects.create(host=host, **values)
+
+
+def make_attempt(host: Host | None = None, **fields: Any) -> Attempt:
+    """Make a run that was skipped, as its agent reported it."""
+    usual = {"sender_id": uuid4(), "profile": "quick", "target_name": "/data", "started_at": NOON}
+    why = {"reason_code": "busy", "reason": "load 9 exceeds the limit of 4"}
+    return Attempt.objects.create(host=host or make_host(), **{**usual, **why, **fields})
 
 
 def make_run_request(host: Host, **fields: Any) -> RunRequest:

@@ -87,6 +87,9 @@ def deliver(
                 delay_s = 0.0
                 spool.remove(entry)
                 continue
+            if (response.body or {}).get("code") == "envelope-kind":
+                spool.remove(entry)  # an attempt, which earlier versions of the server do not know
+                continue
             if outcome == DeliveryOutcome.REJECTED:
                 delivery.rejected[entry.id] = response.describe()
                 delivery.exit_code = worst(delivery.exit_code, ExitCode.REJECTED)

@@ -8,7 +8,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence
 
 from agent import __version__
-from agent.exit_codes import ConfigurationError
+from agent.exit_codes import AgentError, ConfigurationError
 from agent.programs import find_installation, find_own_command
 from agent.quantities import format_time, parse_count, parse_size
 from agent.redaction import remove_from_document
@@ -33,6 +33,7 @@ TARGET_FIELDS: Mapping[str, Optional[int]] = {
     "instance_type": 100,
 }
 _ALIASES = {"volume_size": "volume_size_bytes", "chunk_size": "chunk_size_bytes"}
+_REASON_MAXIMUM = 500
 _LABEL_COUNT_MAXIMUM = 50
 _LABEL_NAME_MAXIMUM = 100
 _LABEL_MAXIMUM = 500
@@ -97,6 +98,23 @@ def make_envelope(
         envelope["logs"] = dict(logs)
     cleaned: dict[str, Any] = remove_from_document(envelope)
     return cleaned
+
+
+def make_attempt(attempt_id: str, reason: AgentError, *, started_at: float, **names: str) -> dict[str, Any]:
+    """Return the envelope of a run that could not start or was skipped; names: profile, target_name."""
+    attempt: dict[str, Any] = remove_from_document(
+        {
+            "schema": SCHEMA,
+            "kind": "attempt",
+            "id": attempt_id,
+            "agent": {"version": __version__},
+            "started_at": format_time(started_at),
+            "reason_code": reason.reason_code,
+            "reason": str(reason)[:_REASON_MAXIMUM],
+            **names,
+        }
+    )
+    return attempt
 
 
 def python_version() -> str:

@@ -115,7 +115,8 @@ def find_fio(path: str | None = None) -> Fio:
         raise CannotMeasure(
             f"cannot execute {path}; set fio in [run] of the configuration to an installed fio"
             if path
-            else "fio is not installed; run apt install fio, or dnf install fio"
+            else "fio is not installed; run apt install fio, or dnf install fio",
+            reason_code="fio-missing",
         )
     version = _query(found, "--version").strip()
     # The first line is a heading.

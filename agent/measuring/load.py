@@ -16,6 +16,8 @@ OBSERVATION_S = 1.0
 class TooBusy(TryLater):
     """Other processes load this host or its storage; a measurement would not be valid."""
 
+    reason_code = "busy"
+
 
 @dataclass(frozen=True)
 class BusyLimits:

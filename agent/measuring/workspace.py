@@ -185,7 +185,8 @@ def check_free_space(directory: str, needed_bytes: int, *, reserve_bytes: int | 
     if free_bytes - needed_bytes < reserve:
         raise CannotMeasure(
             f"not enough space: {directory} has {format_size(free_bytes)} free, the test file needs "
-            f"{format_size(needed_bytes)} and {format_size(reserve)} must remain free; nothing was written"
+            f"{format_size(needed_bytes)} and {format_size(reserve)} must remain free; nothing was written",
+            reason_code="no-space",
         )
 
 

@@ -225,7 +225,7 @@ def _prepare_setup(request: RunRequest, session: Session) -> _RunSetup:
 
 
 def check_device(plan: Plan, session: Session) -> None:
-    """Raise ConfigurationError if the device of a plan must not be measured; name the data that a run destroys."""
+    """Raise CannotMeasure if the device of a plan must not be measured; name the data that a run destroys."""
     needed_bytes = plan.profile.need(plan.values).space_bytes
     device = check_raw_device(plan.device, needed_bytes=needed_bytes, is_destructive=plan.is_destructive)
     if plan.writes:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import os
 import select
 import signal
 import time
+import uuid
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, Sequence
 from urllib.parse import urljoin
 
 from agent.console import WaitProgress
 from agent.delivery.deliver import Delivery, SubmissionStatus, wait_until_processed
-from agent.exit_codes import ConfigurationError, ExitCode, Interrupted, worst
+from agent.delivery.envelope import make_attempt, pack_envelope
+from agent.exit_codes import AgentError, CannotMeasure, ConfigurationError, ExitCode, Interrupted, worst
 from agent.measuring.fio import StopSignals
 from agent.measuring.load import BusyLimits, TooBusy
 from agent.profiles.profile import Plan, load_profile, make_plan
@@ -43,10 +46,16 @@ def run_profile(arguments: argparse.Namespace, session: Session) -> ExitCode:
     if patience_s and session.spool.find_holder() is not None:
         session.console.note(f"waiting up to {format_duration(patience_s)} for another bench-agent")
     with session.spool.lock(patience_s=patience_s):
+        started_at = time.time()
         try:
             run = measure(request, session)
-        except TooBusy as busy:
-            return _skip_run(busy, request, session=session)
+        except (CannotMeasure, TooBusy) as error:
+            if client is not None and not session.console.is_terminal:
+                _report_attempt(request, error, session, started_at=started_at)
+                session.deliver(client, budget_s=arguments.budget)
+            if isinstance(error, TooBusy):
+                return _skip_run(error, request, session=session)
+            raise
         if client is None:
             session.trim()
             code = ExitCode.OK if arguments.no_send else ExitCode.CONFIGURATION
@@ -63,6 +72,17 @@ def run_profile(arguments: argparse.Namespace, session: Session) -> ExitCode:
         else None
     )
     return _report(session, run, delivery=delivery, submission_status=submission_status, shown=shown)
+
+
+def _report_attempt(request: RunRequest, error: AgentError, session: Session, *, started_at: float) -> None:
+    """Store why an unattended run has no result; on a full disk it is reported by nothing but the exit code."""
+    attempt_id = str(uuid.uuid4())
+    name = request.target.get("name") or request.directory
+    document = make_attempt(
+        attempt_id, error, started_at=started_at, profile=request.plan.profile.name, target_name=name[:200]
+    )
+    with contextlib.suppress(OSError):
+        session.spool.add(attempt_id, pack_envelope(document))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Container, Iterator, Sequence
 
-from agent.exit_codes import CannotMeasure, ConfigurationError
+from agent.exit_codes import CannotMeasure
 from agent.quantities import format_size
 from agent.storage.devices import find_devices, find_name
 from agent.storage.mounts import find_raw, read_mounts
@@ -72,7 +72,7 @@ def inspect_device(path: str, *, root: str = "/") -> Device:
 
 
 def check_raw_device(path: str, *, needed_bytes: int, is_destructive: bool) -> Device:
-    """Return a device that may be measured without a filesystem; ConfigurationError if it is in use or too small."""
+    """Return a device that may be measured without a filesystem; CannotMeasure if it is in use or too small."""
     device = inspect_device(path)
     uses = [use for use in device.uses if is_destructive or use != _READ_ONLY]
     if len(_find_above(device.sysfs)) > 1 and not uses:
@@ -81,7 +81,7 @@ def check_raw_device(path: str, *, needed_bytes: int, is_destructive: bool) -> D
         needed = format_size(needed_bytes)
         uses = [f"has {format_size(device.size_bytes)}, the profile needs {needed}; see --file-size"]
     if uses:
-        raise ConfigurationError(f"{path} {'; '.join(uses)}")
+        raise CannotMeasure(f"{path} {'; '.join(uses)}", reason_code="device-in-use")
     return device
 
 

@@ -16,6 +16,7 @@ from benchapp.models.account import (
     note_reader,
     shown_to,
 )
+from benchapp.models.attempt import Attempt
 from benchapp.models.change import (
     STATED_CHANGE,
     Change,
@@ -126,6 +127,7 @@ __all__ = [
     "WITHHELD",
     "WORKLOAD_FIELDS",
     "ApiToken",
+    "Attempt",
     "AuditKind",
     "AuditRecord",
     "Change",

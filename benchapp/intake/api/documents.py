@@ -9,15 +9,23 @@ from uuid import UUID
 from benchapp.framework.api.problems import Problem, bad_parameter
 from benchapp.intake.api.body import Body, Wire
 from benchapp.intake.api.hints import SUBMISSIONS, refuse_wrapped, suggest_address
-from benchapp.intake.posts.envelope import BadEnvelope, load_document, type_envelope
+from benchapp.intake.posts.envelope import (
+    BadEnvelope,
+    is_attempt,
+    load_document,
+    type_attempt,
+    type_envelope,
+)
 from benchapp.intake.posts.format_check import Fault, check_format_quickly
 from benchapp.intake.posts.metadata import BadLayout
 from benchapp.intake.posts.published_document import is_reported, read_reported
 from benchapp.intake.posts.query_parameters import BadParameter, read_parameters
 from benchapp.intake.posts.submissions import IncomingSubmission
-from benchapp.models import Kind
+from benchapp.models import Attempt, Kind
 
 _VALIDATE: Final = "validate"
+# Results are larger: their JSON is not parsed twice.
+_ATTEMPT_BYTES_MAXIMUM: Final = 8 * 1024
 _NO_DOCUMENT: Final = ("envelope-not-json", "envelope-invalid", "envelope-schema")
 
 
@@ -39,8 +47,8 @@ class ReadPost:
     is_validated: bool
 
 
-def read_post(post: Post, body: Body, host_id: int) -> ReadPost:
-    """Return the submission of one POST; raises Problem 400, 415 or 422."""
+def read_post(post: Post, body: Body, host_id: int) -> ReadPost | Attempt:
+    """Return the submission of one POST, or a run without a result; raises Problem 400, 415 or 422."""
     if not body.unpacked.strip():
         raise Problem(
             400,
@@ -57,6 +65,9 @@ def read_post(post: Post, body: Body, host_id: int) -> ReadPost:
         pairs = [pair for pair in pairs if pair[0] != _VALIDATE]
     if post.path == SUBMISSIONS:
         refuse_query_parameters(pairs, valid=(_VALIDATE,))
+        attempt = None if is_validated else _read_attempt(body.unpacked, host_id)
+        if attempt is not None:
+            return attempt
         kind, document_id = read_document(body.unpacked, key)
         submission = IncomingSubmission(host_id, kind, body.unpacked, document_id, body.packed)
     else:
@@ -95,10 +106,7 @@ def read_document(body: bytes, key: UUID | None) -> tuple[Kind, UUID]:
         else:
             kind, document_id = Kind.ENVELOPE, type_envelope(document).id
     except BadEnvelope as error:
-        status = 400 if error.code == "envelope-not-json" else 422
-        # A document that declares its schema is meant to be one.
-        hint = suggest_address(body) if error.code in _NO_DOCUMENT else ""
-        raise Problem(status, error.code, "Bad document", f"{error}{hint}", pointer=error.pointer) from error
+        raise _refuse_document(error, body) from error
     if key is not None and key != document_id:
         raise Problem(
             422,
@@ -108,6 +116,28 @@ def read_document(body: bytes, key: UUID | None) -> tuple[Kind, UUID]:
             pointer="/id",
         )
     return kind, document_id
+
+
+def _refuse_document(error: BadEnvelope, body: bytes) -> Problem:
+    status = 400 if error.code == "envelope-not-json" else 422
+    # A document that declares its schema is meant to be one.
+    hint = suggest_address(body) if error.code in _NO_DOCUMENT else ""
+    return Problem(status, error.code, "Bad document", f"{error}{hint}", pointer=error.pointer)
+
+
+def _read_attempt(body: bytes, host_id: int) -> Attempt | None:
+    """Return a run without a result, not saved; None for other bodies."""
+    if len(body) > _ATTEMPT_BYTES_MAXIMUM or b"attempt" not in body:
+        return None
+    try:
+        document = load_document(body)
+        if not is_attempt(document):
+            return None
+        values = type_attempt(document)
+    except BadEnvelope as error:
+        raise _refuse_document(error, body) from error
+    target_name = values.pop("target_name") or ""
+    return Attempt(sender_id=values.pop("id"), host_id=host_id, target_name=target_name, **values)
 
 
 def _check_validate(values: list[str]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import BoundedSemaphore
 from typing import Final
+from urllib.parse import quote
 
 from django.conf import settings
 
@@ -28,8 +29,9 @@ from benchapp.intake.posts.submissions import (
     IncomingSubmission,
     accept_submission,
     find_known,
+    store_attempt,
 )
-from benchapp.models import ApiToken
+from benchapp.models import ApiToken, Attempt
 from benchapp.models import Scope as TokenScope
 
 # Concurrent validations of a process, of its threads: each parses, and compares with existing series.
@@ -73,6 +75,8 @@ def answer_post(post: Post, *, validate: Validate) -> Answer:
     if post.path == BATCH:
         return _answer_batch(post, body.unpacked, token.host_id)
     read = read_post(post, body, token.host_id)
+    if isinstance(read, Attempt):
+        return _answer_attempt(read, token)
     if not read.is_validated:
         return _answer_result(accept_submission(read.submission))
     return _answer_validation(read.submission, validate=validate)
@@ -128,6 +132,17 @@ def _answer_result(result: AcceptResult) -> Answer:
     body = ReceiptAnswer(id=result.id, state=result.state, url=url, page=f"/uploads/{result.id}/")
     if result.outcome == AcceptOutcome.NEW:
         return Answer(202, body, {"Location": url}, is_new=True)
+    return Answer(200, body, {"Location": url, "Idempotency-Replayed": "true"})
+
+
+def _answer_attempt(attempt: Attempt, token: ApiToken) -> Answer:
+    result = store_attempt(attempt)
+    refuse_conflict(result)
+    name = quote(token.host.name if token.host else "", safe="")
+    url = f"/api/v1/hosts/{name}/attempts"
+    body = ReceiptAnswer(id=result.id, state=result.state, url=url, page=f"/hosts/{name}/#attempts")
+    if result.outcome == AcceptOutcome.NEW:
+        return Answer(202, body, {"Location": url})
     return Answer(200, body, {"Location": url, "Idempotency-Replayed": "true"})
 
 

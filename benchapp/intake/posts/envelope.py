@@ -10,6 +10,7 @@ from uuid import UUID
 import orjson
 
 from benchapp.fio.logs import split_log_name
+from benchapp.fio.redaction import remove_secrets
 from benchapp.intake.posts.metadata import (
     ENVIRONMENT_SCHEMA,
     LABELS_SCHEMA,
@@ -39,6 +40,8 @@ _PARAMETERS_MAXIMUM: Final = 50
 _PARAMETER_MAXIMUM: Final = 4096
 _TARGETS_MAXIMUM: Final = 64
 _PATH_MAXIMUM: Final = 4096
+_CODE: Final = re.compile(r"[a-z][a-z0-9-]{0,49}")
+_REASON_MAXIMUM: Final = 500
 _DEVICE_CLASSES: Final = ("nvme", "ssd", "hdd", "network", "memory")
 
 
@@ -105,7 +108,7 @@ def type_envelope(document: Mapping[str, Any]) -> Envelope:
     if document.get("kind") != "fio":
         raise BadEnvelope(
             "envelope-kind",
-            f"kind is {excerpt(document.get('kind'))}. Valid kinds: 'fio', 'reported'",
+            f"kind is {excerpt(document.get('kind'))}. Valid kinds: 'fio', 'reported', 'attempt'",
             "/kind",
         )
     output = document.get("fio_output")
@@ -118,6 +121,19 @@ def type_envelope(document: Mapping[str, Any]) -> Envelope:
     except BadLayout as error:
         raise BadEnvelope("envelope-invalid", str(error), error.pointer) from error
     return Envelope(sweep_id=values.pop("sweep"), fio_output=output, **values)
+
+
+def is_attempt(document: Mapping[str, Any]) -> bool:
+    """Return whether a document reports a run without a result."""
+    return document.get("schema") == SCHEMA and document.get("kind") == "attempt"
+
+
+def type_attempt(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the typed members of an attempt; BadEnvelope names the first error and its position."""
+    try:
+        return {name: field.read(document.get(name), f"/{name}") for name, field in _ATTEMPT.items()}
+    except BadLayout as error:
+        raise BadEnvelope("envelope-invalid", str(error), error.pointer) from error
 
 
 def describe_envelope() -> dict[str, Any]:
@@ -266,6 +282,23 @@ def _read_device_class(value: Any, pointer: str) -> str | None:
     raise BadLayout(
         pointer, f"{excerpt(value)} is not a valid device class. Available: {', '.join(_DEVICE_CLASSES)}"
     )
+
+
+def _read_start(value: Any, pointer: str) -> datetime:
+    moment = read_time(value, pointer)
+    if moment is None:
+        raise BadLayout(pointer, "started_at is required: use 2026-11-21T10:00:00Z")
+    return moment
+
+
+def _read_code(value: Any, pointer: str) -> str:
+    if not isinstance(value, str) or not _CODE.fullmatch(value):
+        raise BadLayout(pointer, f"{excerpt(value)} is not a valid code: use lowercase letters and hyphens")
+    return value
+
+
+def _read_reason(value: Any, pointer: str) -> str:
+    return remove_secrets(read_text(value, pointer, maximum=_REASON_MAXIMUM) or "")
 
 
 def _read_command(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -426,4 +459,12 @@ _FIELDS: Final[Mapping[str, Field]] = {
             "description": "fio's logs by file name: NAME_bw.1.log, _iops, _lat, _clat, _slat",
         },
     ),
+}
+_ATTEMPT: Final[Mapping[str, Field]] = {
+    "id": _FIELDS["id"],
+    "profile": _FIELDS["profile"],
+    "target_name": _text(200),
+    "started_at": Field(_read_start, {"type": "string", "format": "date-time"}),
+    "reason_code": Field(_read_code, {"type": "string", "pattern": f"^{_CODE.pattern}$"}),
+    "reason": Field(_read_reason, {"type": ["string", "null"], "maxLength": _REASON_MAXIMUM}),
 }

@@ -10,12 +10,12 @@ from enum import Enum
 from typing import Any, Final
 from uuid import UUID, uuid5
 
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
 from benchapp.fio.redaction import remove_from_body, remove_from_document
 from benchapp.framework.write.audit import record_write
-from benchapp.models import AuditKind, Kind, State, Submission
+from benchapp.models import Attempt, AuditKind, Kind, State, Submission
 from benchapp.storage.write.identity import canonical_json
 
 # Namespace of ids for senders without their own: same host, same bytes, same id.
@@ -23,6 +23,8 @@ _DERIVED_IDS: Final = UUID("b3a04a4e-6b0c-4a57-9a0e-3a2a5f6b7c11")
 # Of a body that is parsed while its sender waits, uncompressed: 2 MiB take 0.1 s as JSON and 0.7 s as text; a result of
 # 300 jobs has 1 MiB.
 VALIDATED_BYTES_MAXIMUM: Final = 2 * 2**20
+# Runs without a result that are kept of a host: ten days of one every 15 minutes.
+ATTEMPTS_MAXIMUM: Final = 1000
 
 
 class AcceptOutcome(Enum):
@@ -113,6 +115,24 @@ def _insert_unknown(
         assert known is not None, "rows of submissions are never deleted"
         results.append(known)
     return results
+
+
+def store_attempt(attempt: Attempt) -> AcceptResult:
+    """Store a run without a result unless its id is known, and remove the oldest of its host beyond 1 000."""
+    try:
+        with transaction.atomic():
+            attempt.save(force_insert=True)
+    except IntegrityError:
+        known = Attempt.objects.get(sender_id=attempt.sender_id)
+        is_same = all(
+            getattr(known, name) == getattr(attempt, name)
+            for name in ("host_id", "started_at", "reason_code")
+        )
+        outcome = AcceptOutcome.REPLAYED if is_same else AcceptOutcome.CONFLICT
+        return AcceptResult(attempt.sender_id, outcome, State.STORED)
+    own = Attempt.objects.filter(host_id=attempt.host_id).order_by("-started_at", "-id")
+    Attempt.objects.filter(pk__in=list(own.values_list("pk", flat=True)[ATTEMPTS_MAXIMUM:])).delete()
+    return AcceptResult(attempt.sender_id, AcceptOutcome.NEW, State.STORED)
 
 
 def remove_submission_secrets(submission: IncomingSubmission) -> IncomingSubmission:

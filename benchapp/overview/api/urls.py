@@ -94,6 +94,7 @@ urlpatterns = [
     path("hosts/<str:name>/schedule", host_schedules.OneHostSchedule.as_view(), name="api_host_schedule"),
     path("hosts/me/requests/next", run_requests.NextOwnRequest.as_view(), name="api_next_own_request"),
     path("hosts/me/requests/<uuid:request_id>", run_requests.OneOwnRequest.as_view(), name="api_own_request"),
+    path("hosts/<str:name>/attempts", hosts.HostAttempts.as_view(), name="api_host_attempts"),
     path("hosts/<str:name>/requests", run_requests.HostRequests.as_view(), name="api_host_requests"),
     path(
         "hosts/<str:name>/requests/<uuid:request_id>",

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
+from uuid import UUID
 
 from django.conf import settings
 from django.db import transaction
@@ -50,7 +51,8 @@ from benchapp.framework.api.problems import no_host
 from benchapp.framework.api.responses import answer_json
 from benchapp.framework.api.view import ApiView, read_body
 from benchapp.framework.queue import wake_up
-from benchapp.models import Host, Severity
+from benchapp.framework.read.pagination import match_times, read_page_by_time
+from benchapp.models import Attempt, Host, Severity
 from benchapp.requests.api.host_schedules import ScheduleAnswer, describe_schedule
 from benchapp.storage.actions import preview_pool, set_pool
 from benchapp.storage.agent_archive import read_agent_version
@@ -122,6 +124,67 @@ class OwnHostAnswer(ApiAnswer, kw_only=True, frozen=True):
     name: str
     pool: str
     server_time: Time
+
+
+class AttemptAnswer(ApiAnswer, kw_only=True, frozen=True):
+    id: Annotated[UUID, Meta(description="created by the agent")]
+    started_at: Annotated[Time, Meta(description="by the clock of the host")]
+    profile: str
+    target_name: Annotated[str, Meta(description="directory or device; empty: unknown")]
+    reason_code: str
+    reason: str
+
+
+class AttemptPage(AnswerPage, kw_only=True, frozen=True):
+    attempts: Sequence[AttemptAnswer]
+
+
+class AttemptParameters(SpanParameters, PageParameters):
+    """Which attempts; the range is that of their start."""
+
+    columns = list_columns(AttemptAnswer)
+
+
+class HostAttempts(ApiView):
+    """Runs of a host that could not start or were skipped."""
+
+    permission_classes = [MayRead]
+
+    @extend_schema(
+        operation_id="list_attempts",
+        parameters=[AttemptParameters],
+        responses=in_formats(AttemptPage, "the rows only"),
+    )
+    def get(self, request: Request, name: str) -> HttpResponseBase:
+        """List runs without a result, newest first, with their reasons."""
+        wanted = read_parameters(request, AttemptParameters)
+        host = Host.objects.filter(name=name.lower()).first()
+        if host is None:
+            raise no_host(name)
+        page = take_page_request(wanted)
+        span = match_times("started_at", wanted.get("from_at"), wanted.get("to_at"))
+        rows = Attempt.objects.filter(span, host=host)
+        return answer_list(
+            request,
+            AttemptPage,
+            AttemptAnswer,
+            page=page,
+            read=lambda after, limit: read_page_by_time(
+                rows, "started_at", after=after, limit=limit, oldest_first=False
+            ),
+            describe=lambda items: [
+                AttemptAnswer(
+                    id=item.sender_id,
+                    started_at=item.started_at,
+                    profile=item.profile,
+                    target_name=item.target_name,
+                    reason_code=item.reason_code,
+                    reason=item.reason,
+                )
+                for item in items
+            ],
+            name="attempts",
+        )
 
 
 @with_columns(HostAnswer)

@@ -37,13 +37,20 @@ from benchapp.framework.pages.filter_bar import (
 )
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.pages.selection import KINDS
-from benchapp.framework.pages.time_range import DAY_PRESETS, describe_bounds, make_time_range, read_time_range
+from benchapp.framework.pages.time_range import (
+    DAY_PRESETS,
+    AskedRange,
+    describe_bounds,
+    make_time_range,
+    read_time_range,
+)
 from benchapp.framework.queue import wake_up
+from benchapp.framework.read.pagination import match_times
 from benchapp.framework.times import format_day
 from benchapp.incidents.pages.maintenance import list_maintenance
 from benchapp.incidents.pages.texts import make_incident_lines
 from benchapp.incidents.read.incidents import list_incidents_by_id
-from benchapp.models import Host, PlannedEventState, Role
+from benchapp.models import Attempt, Host, PlannedEventState, Role
 from benchapp.requests.pages.panel import make_request_panel
 from benchapp.requests.pages.schedules.tables import make_status_lines
 from benchapp.requests.read.run_requests import RequestFilter, read_request_policy
@@ -212,6 +219,12 @@ def hosts(request: HttpRequest) -> HttpResponse:
     return render(request, "storage/hosts.html", context)
 
 
+def _list_attempts(host_id: int, asked: AskedRange) -> list[Attempt]:
+    """Return the newest runs of a host without a result in a time range."""
+    rows = Attempt.objects.filter(match_times("started_at", asked.from_at, asked.to_at), host_id=host_id)
+    return list(rows.order_by("-started_at", "-id")[:RUNS_OF_A_HOST])
+
+
 def _has_hosts(filter: Filter) -> bool:
     return filter_hosts(HostFilter(match=filter)).exists()
 
@@ -263,6 +276,7 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
         "changes": [(change, ()) for change in changes],
         "columns": columns,
         "runs": runs,
+        "attempts": _list_attempts(row.id, asked),
         "panel": make_request_panel(
             request,
             RequestFilter(host_name=name),

@@ -181,7 +181,8 @@ def test_failed_fio_without_a_report_leaves_nothing_to_store(
 
     assert ended.returncode == 5
     assert message in ended.stderr
-    assert (host.pending(), host.leftovers(), server.seen) == ([], [], [])
+    assert (host.pending(), host.leftovers()) == ([], [])
+    assert (server.read_stored()["kind"], server.read_stored()["reason"]) == ("attempt", message)
 
 
 def test_invalid_token_outranks_a_failed_fio(host: Machine) -> None:
@@ -225,6 +226,56 @@ def test_second_run_at_the_same_time_is_refused(host: Machine) -> None:
     assert f"another bench-agent is running (process {first.pid})" in second.stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "code", "reason"),
+    [
+        (("--directory", "/nonexistent"), "not-measured", "is not a directory"),
+        (("--set", "size=900t"), "no-space", "not enough space"),
+        (("--device", "/dev/null", "--profile", "saturation"), "device-in-use", "not a block device"),
+    ],
+)
+def test_unattended_run_that_cannot_start_is_reported_with_its_reason(
+    host: Machine, server: HostileServer, options: tuple[str, ...], code: str, reason: str
+) -> None:
+    place = () if "--device" in options or "--directory" in options else ("--directory", str(host.directory))
+
+    host.run("run", "--profile", "quick", *place, *options)
+
+    attempt = server.read_stored()
+    profile = options[-1] if "--profile" in options else "quick"
+    assert (attempt["kind"], attempt["profile"], attempt["reason_code"]) == ("attempt", profile, code)
+    assert reason in attempt["reason"]
+    assert attempt["target_name"] == (place or options)[1]
+    assert host.pending() == []
+
+
+def test_missing_fio_is_reported_when_the_server_is_back(host: Machine, server: HostileServer) -> None:
+    (host.home / "fio").unlink()
+    host.measure(BENCH_AGENT_URL="http://127.0.0.1:9")
+    waiting = host.pending()
+
+    host.run("flush")
+
+    assert (len(waiting), host.pending()) == (1, [])
+    assert (server.read_stored()["reason_code"], server.read_stored()["profile"]) == ("fio-missing", "quick")
+
+
+def test_person_at_a_terminal_reads_the_reason_there(host: Machine, server: HostileServer) -> None:
+    host.measure("--set", "size=900t", is_terminal=True)
+
+    assert (host.pending(), server.seen) == ([], [])
+
+
+def test_attempt_that_an_earlier_server_does_not_know_is_dropped(
+    host: Machine, server: HostileServer
+) -> None:
+    server.script.append(replies.reply_problem(422, "envelope-kind"))
+
+    ended = host.measure("--set", "size=900t")
+
+    assert (ended.returncode, host.pending(), host.rejected()) == (5, [], [])
+
+
 def test_missing_libaio_is_a_label_and_a_warning(host: Machine, server: HostileServer) -> None:
     ended = host.measure(FAKE_FIO_ENGINE="")
 
@@ -241,8 +292,6 @@ def test_missing_libaio_is_a_label_and_a_warning(host: Machine, server: HostileS
         (["--label", "rack"], 2, "--label rack: expected KEY=VALUE"),
         (["--profile", "nope"], 2, "unknown profile 'nope'"),
         (["--time-limit", "soon"], 2, "not a valid duration"),
-        (["--directory", "/nonexistent"], 5, "is not a directory"),
-        (["--directory", "/proc"], 5, "/proc"),
     ],
 )
 def test_invalid_arguments_are_refused_before_the_measurement(

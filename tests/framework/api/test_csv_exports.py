@@ -19,6 +19,7 @@ from benchapp.framework.api.responses import COMPLETENESS, answer_lines, name_he
 from benchapp.models import Role, Study, Trace
 from tests.factories import (
     calculate_levels,
+    make_attempt,
     make_change,
     make_detection_policy,
     make_detection_result,
@@ -150,6 +151,7 @@ def names(db: None) -> dict[str, Any]:
     make_wanted_schedule()
     make_detection_policy()
     Study.objects.create(title="Disks", panels=[])
+    make_attempt(hosts[0])
     make_run_request(hosts[0])
     return {"series_id": lines[0].pk, "run_id": run.pk, "name": "db-1"}
 

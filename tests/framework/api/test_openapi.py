@@ -276,6 +276,8 @@ EXAMPLES_OF_ANSWERS = [
         {"profile": "quick", "every_s": 3600, "directory": "/data", "parameters": {"runtime": 5}},
     ),
     ("DELETE", "/api/v1/wanted-schedules/{wanted_id}", {}, None),
+    ("GET", "/api/v1/hosts/{name}/attempts", {}, None),
+    ("GET", "/api/v1/hosts/{name}/attempts", {"format": "csv"}, None),
     ("GET", "/api/v1/hosts/{name}/requests", {}, None),
     ("GET", "/api/v1/hosts/{name}/requests", {"format": "csv"}, None),
     ("POST", "/api/v1/hosts/{name}/requests", {}, {"profile": "quick", "directory": "/data"}),

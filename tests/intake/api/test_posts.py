@@ -21,7 +21,7 @@ from benchapp.intake.api.limits import Limits
 from benchapp.intake.api.posting.validation import describe_validation
 from benchapp.intake.api.posts import Answer, answer_post
 from benchapp.intake.posts.submissions import unpack
-from benchapp.models import ApiToken, Host, Scope, State, Submission
+from benchapp.models import ApiToken, Attempt, Host, Scope, State, Submission
 from tests.envelopes import make_envelope, pack_envelope, read_fio
 
 pytestmark = pytest.mark.django_db
@@ -434,3 +434,87 @@ def test_refusals_of_a_full_backlog_keep_no_body(token: str, settings: LazySetti
 
     assert first.code == second.code == "backlog-full"
     assert first is not second
+
+
+def make_attempt(**changes: Any) -> bytes:
+    """Return the document of a run that was skipped."""
+    document = {
+        "schema": "benchapp-envelope/1",
+        "kind": "attempt",
+        "id": "6f1cbb2e-9d3e-4a55-8d0a-222222222222",
+        "agent": {"version": "0.1.0"},
+        "profile": "quick",
+        "target_name": "/data",
+        "started_at": "2026-11-20T10:00:00Z",
+        "reason_code": "fio-missing",
+        "reason": "fio not found",
+    }
+    return json.dumps(document | changes).encode()
+
+
+def test_attempt_is_stored_once_and_no_submission(token: str) -> None:
+    new, again = post(make_attempt(), token, is_packed=True), post(make_attempt(), token)
+
+    attempt = Attempt.objects.get()
+    assert (new.status, again.status, again.headers["Idempotency-Replayed"]) == (202, 200, "true")
+    assert to_builtins(new.body) == {
+        "id": "6f1cbb2e-9d3e-4a55-8d0a-222222222222",
+        "state": "stored",
+        "url": "/api/v1/hosts/db-1/attempts",
+        "page": "/hosts/db-1/#attempts",
+    }
+    assert (attempt.host.name, attempt.profile, attempt.target_name) == ("db-1", "quick", "/data")
+    assert (attempt.reason_code, attempt.reason) == ("fio-missing", "fio not found")
+    assert not new.is_new and not Submission.objects.exists()
+
+
+def test_attempt_with_the_id_of_another_one_is_a_conflict(token: str) -> None:
+    other = issue_token(scope=Scope.INGEST, host=Host.objects.create(name="db-2"))[1]
+    post(make_attempt(), token)
+
+    assert refused(make_attempt(), other).status == 409
+    assert refused(make_attempt(reason_code="busy"), token).status == 409
+    assert Attempt.objects.count() == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "pointer"),
+    [
+        ({"id": "7"}, "/id"),
+        ({"started_at": None}, "/started_at"),
+        ({"started_at": "yesterday"}, "/started_at"),
+        ({"reason_code": "No fio"}, "/reason_code"),
+        ({"reason_code": None}, "/reason_code"),
+        ({"reason": "x" * 501}, "/reason"),
+        ({"target_name": ["/data"]}, "/target_name"),
+        ({"profile": "a/b"}, "/profile"),
+    ],
+)
+def test_attempt_that_is_not_valid_is_refused_with_its_place(
+    token: str, changes: dict[str, Any], pointer: str
+) -> None:
+    problem = refused(make_attempt(**changes), token)
+
+    assert (problem.status, problem.code, problem.pointer) == (422, "envelope-invalid", pointer)
+
+
+def test_attempt_counts_for_the_quota_of_its_host(token: str, settings: LazySettings) -> None:
+    settings.HOST_QUOTA_PER_HOUR = 1
+    post(make_attempt(), token)
+
+    assert refused(make_attempt(id=str(uuid4())), token).status == 429
+
+
+def test_secret_in_the_reason_of_an_attempt_is_removed(token: str) -> None:
+    post(make_attempt(reason="cannot open https://me:hidden@host/x"), token)
+
+    assert "hidden" not in Attempt.objects.get().reason
+
+
+def test_newest_attempts_of_a_host_are_kept(token: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchapp.intake.posts.submissions.ATTEMPTS_MAXIMUM", 2)
+
+    for hour in (12, 11, 10, 13):
+        post(make_attempt(id=str(uuid4()), started_at=f"2026-11-20T{hour}:00:00Z"), token)
+
+    assert sorted(each.started_at.hour for each in Attempt.objects.all()) == [12, 13]

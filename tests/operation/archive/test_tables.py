@@ -24,6 +24,7 @@ LEFT_OUT = {
     "configuration as code": {"ConfirmationPolicy", "Price", "Subscription", "WantedSchedule"},
     "belongs to a user": {"PinnedChart", "SavedView"},
     "of this instance and its hosts": {
+        "Attempt",
         "Heartbeat",
         "Notice",
         "RequestPolicy",

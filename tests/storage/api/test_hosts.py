@@ -1,9 +1,11 @@
+from datetime import timedelta
+
 import pytest
 from django.test import Client
 from structlog.testing import capture_logs
 
 from benchapp.models import Host, Scope
-from tests.factories import NOON, add_series, make_host, make_run, make_series, make_token
+from tests.factories import NOON, add_series, make_attempt, make_host, make_run, make_series, make_token
 
 pytestmark = pytest.mark.django_db
 
@@ -150,3 +152,20 @@ def test_change_of_an_unknown_host_is_a_404(admin):
     response = admin.patch("/api/v1/hosts/nobody", {"pool": "x"}, content_type="application/json")
 
     assert (response.status_code, response.json()["code"]) == (404, "not-found")
+
+
+def test_attempts_of_a_host_are_listed_newest_first_in_pages(reader):
+    for number, name in enumerate(("a", "a", "a", "b")):
+        host = Host.objects.filter(name=name).first() or make_host(name)
+        make_attempt(host, target_name=f"/mnt/{number}", started_at=NOON + timedelta(hours=number))
+
+    first = reader.get("/api/v1/hosts/a/attempts?limit=2").json()
+    second = reader.get(first["next"]).json()
+
+    assert [row["target_name"] for row in first["attempts"] + second["attempts"]] == [
+        "/mnt/2",
+        "/mnt/1",
+        "/mnt/0",
+    ]
+    assert (first["attempts"][0]["reason_code"], second["next"]) == ("busy", None)
+    assert reader.get("/api/v1/hosts/nobody/attempts").status_code == 404

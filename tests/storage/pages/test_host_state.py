@@ -21,6 +21,7 @@ from tests.factories import (
     NOON,
     add_series,
     calculate_levels,
+    make_attempt,
     make_environment,
     make_host,
     make_measurement,
@@ -233,7 +234,7 @@ def test_number_of_queries_does_not_depend_on_series_and_peers(
             for rw, direction in (("randread", "read"), ("randwrite", "write")):
                 add("", 100.0, host=host, workload=make_workload(iodepth=depth, rw=rw), direction=direction)
 
-    with django_assert_num_queries(22):
+    with django_assert_num_queries(23):
         viewer.get(reverse("host", args=["db-0"]))
     assert Host.objects.count() == 4
 
@@ -357,3 +358,13 @@ def test_bad_range_is_an_error_and_no_level_is_shown(
     assert answer.status_code == 400
     assert message in page.words
     assert "Current levels" not in page.words
+
+
+def test_run_that_did_not_start_is_shown_with_its_reason(viewer: Client) -> None:
+    make_attempt(make_host("db-1"), reason="not enough space: <b>/data</b>")
+
+    page, empty = get(viewer, "db-1"), get(viewer, "db-1?from=2020-01-01&to=2020-01-02")
+
+    assert "Runs without a result" in page.words
+    assert "not enough space: <b>/data</b>" in page.words
+    assert "Runs without a result" not in empty.words

@@ -96,7 +96,8 @@ _ENVELOPE: Final[Json] = {
 _POST_SUBMISSION: Final = _post(
     "create_submission",
     "Post what an agent measured",
-    "By a host's own token; Content-Encoding gzip is taken. Same id and body again: 200. Same id, other body: 409.",
+    "By a host's own token; Content-Encoding gzip is taken. Same id and body again: 200. Same id, other body: 409."
+    " A run without a result has kind `attempt`, id, profile, target_name, started_at, reason_code and reason.",
     content={"application/json": {"schema": {"$ref": "#/components/schemas/Envelope"}, "example": _ENVELOPE}},
     parameters=[_KEY, _VALIDATE],
     responses=_RESPONSES,
