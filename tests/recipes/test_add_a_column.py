@@ -45,7 +45,10 @@ TEXTS = {
         (HEAD, '<th scope="col">Currency</th>'),
         (CELL.replace("row", "price"), "<td>{{ price.currency }}</td>"),
     ),
-    "benchapp/models/study.py": (('"ticket", ', '"panels")'), (FIELD, "    owner = models")),
+    "benchapp/models/study.py": (
+        ('"ticket", ', '"panels")'),
+        (FIELD, "    owner = models.ForeignKey(User, null=True"),
+    ),
     "templates/reports/_study_fields.html": ((INPUT, '    <label for="study-text">'),),
     "templates/reports/studies.html": (
         (HEAD, '<th scope="col">Owner</th>'),
