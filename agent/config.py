@@ -22,7 +22,7 @@ USER_PATH = "~/.config/bench-agent/agent.ini"
 # Printable ASCII without spaces: anything else could inject an HTTP header.
 _TOKEN = re.compile(r"[!-~]{8,500}")
 _KEYS = {
-    "server": ("url", "token_file", "ca_file", "timeout"),
+    "server": ("url", "token_file", "ca_file", "proxy", "timeout"),
     "spool": ("directory", "max_bytes"),
     "run": (
         *("directory", "profile", "fio", "reserve", "max_load", "skip_if_busy", "log", "cloud", "serials"),
@@ -44,7 +44,8 @@ class Config:
     """The configuration; None for a key that is not set.
 
     path: the file that was read, or that `enroll` would write. reserve_bytes: space that a run leaves free.
-    max_load, busy_percent: above these a run is skipped. log: the log file of runs.
+    max_load, busy_percent: above these a run is skipped. log: the log file of runs. proxy: to the server, by default
+    that of the environment.
     uses_cloud_metadata: query the metadata service; sends_serials: send ids of disks and machine without hashing.
     trusts_directory: allow root to measure where another user can write. requests, schedule: the sections [requests]
     and [schedule], as text. adopts_schedules: install the schedules that the server wants, within [schedule].
@@ -66,6 +67,7 @@ class Config:
     max_load: float | None = None
     busy_percent: float | None = None
     log: str | None = None
+    proxy: str | None = None
     uses_cloud_metadata: bool = False
     sends_serials: bool = False
     trusts_directory: bool = False
@@ -106,6 +108,7 @@ def load_config(path: str | None, environ: Mapping[str, str], *, must_exist: boo
             max_load=_read(values, "run.max_load", _parse_limit(LOAD_MAXIMUM), None),
             busy_percent=_read(values, "run.skip_if_busy", _parse_limit(100), None),
             log=_find_path(values, "run.log", chosen),
+            proxy=_read(values, "server.proxy", _parse_proxy, None),
             uses_cloud_metadata=_read_choice(values, "run.cloud"),
             sends_serials=_read_choice(values, "run.serials"),
             trusts_directory=_read_choice(values, "run.trust_directory"),
@@ -299,6 +302,14 @@ def _parse_timeout(text: str) -> int:
     if not timeout_s:
         raise ValueError(f"{text!r} is not a valid timeout; use for example 30s")
     return timeout_s
+
+
+def _parse_proxy(text: str) -> str:
+    if not re.fullmatch(r"https?://[^/\s]+/?", text):
+        raise ValueError(
+            f"{text!r} is not the address of a proxy; use for example http://proxy.example.com:3128"
+        )
+    return text
 
 
 def _parse_limit(maximum: float) -> Callable[[str], float]:

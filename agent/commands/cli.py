@@ -37,7 +37,7 @@ environment:
   http_proxy, https_proxy, no_proxy as usual
 
 configuration (INI, all keys optional):
-  [server]  url, token_file (mode 0600), ca_file, timeout = 30s
+  [server]  url, token_file (mode 0600), ca_file, proxy, timeout = 30s
   [spool]   directory, max_bytes = 256m
   [run]     directory, profile, fio (path), reserve (free space to keep), log (file),
             max_load = 4.0, skip_if_busy = 20, cloud = yes, serials = yes,

@@ -60,7 +60,9 @@ def enroll_host(
     for path in (config.token_file, config.path):
         require_trusted(path)
         _prepare_directory(path)
-    client = Client(url, enrollment_token, timeout_s=config.timeout_s, ca_file=config.ca_file)
+    client = Client(
+        url, enrollment_token, timeout_s=config.timeout_s, ca_file=config.ca_file, proxy=config.proxy
+    )
     document = {"name": name or os.uname().nodename, "agent_version": __version__}
     response = client.request("POST", "/api/v1/enrollments", document=document)
     host, token = _read_response(response, url)

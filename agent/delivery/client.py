@@ -90,6 +90,7 @@ class Client:
         *,
         timeout_s: float,
         ca_file: str | None = None,
+        proxy: str | None = None,
         uses_proxy: bool = True,
     ) -> None:
         self.url = url
@@ -97,6 +98,7 @@ class Client:
         self._token = token
         self._timeout_s = timeout_s
         self._ca_file = ca_file
+        self._proxies = {"http": proxy, "https": proxy} if proxy else None
         self._uses_proxy = uses_proxy
         self._sockets: list[socket] = []
         # Report an unusable ca_file before hours of measuring; otherwise load TLS when it is needed.
@@ -194,7 +196,7 @@ class Client:
         """Return an opener with proxy support; without HTTPErrorProcessor, error statuses raise nothing."""
         opener = urllib.request.OpenerDirector()
         if self._uses_proxy:
-            opener.add_handler(urllib.request.ProxyHandler())
+            opener.add_handler(urllib.request.ProxyHandler(self._proxies))
         context = None
         if self.url.startswith("https:"):
             try:

@@ -44,6 +44,21 @@ _VENDORS = {
     "Xen": "xen",
     "Bochs": "bochs",
 }
+# Implementer and part of processors in servers, from the kernel's cputype.h.
+_ARM_CPUS = {
+    "0x41/0xd03": "Cortex-A53",
+    "0x41/0xd08": "Cortex-A72",
+    "0x41/0xd0b": "Cortex-A76",
+    "0x41/0xd0c": "Neoverse-N1",
+    "0x41/0xd40": "Neoverse-V1",
+    "0x41/0xd49": "Neoverse-N2",
+    "0x41/0xd4f": "Neoverse-V2",
+    "0x41/0xd84": "Neoverse-V3",
+    "0x41/0xd8e": "Neoverse-N3",
+    "0x43/0x0af": "ThunderX2",
+    "0x48/0xd01": "Kunpeng-920",
+    "0xc0/0xac3": "Ampere-1",
+}
 _ZONE_NAME = re.compile(r"(?:[A-Za-z][A-Za-z0-9_+-]*/){1,2}[A-Za-z0-9_+-]+|UTC|GMT|Zulu|[A-Z][a-z]+")
 _ZONE_NAME_MAXIMUM = 64
 
@@ -65,7 +80,7 @@ def describe_environment(
     return {
         "kernel": read_line(root, "proc/sys/kernel/osrelease"),
         "os": _read_os(root),
-        "cpu_model": _read_field(cpuinfo, "model name"),
+        "cpu_model": _read_field(cpuinfo, "model name") or _name_arm_cpu(cpuinfo),
         "cpu_count": _count_cpus(root, cpuinfo),
         "memory_bytes": _read_memory(root),
         "governor": read_governor(root),
@@ -117,6 +132,13 @@ def _read_field(text: str, name: str) -> str | None:
     """Return a field of /proc/cpuinfo or /proc/self/status."""
     match = re.search(rf"^{name}\s*:\s*(.+)$", text, re.MULTILINE)
     return re.sub(r"\s+", " ", match.group(1)).strip() if match else None
+
+
+def _name_arm_cpu(cpuinfo: str) -> str | None:
+    """Return the name of an ARM processor, of which the kernel prints numbers only: Neoverse-N1, or 0x41/0xd0c."""
+    implementer, part = (_read_field(cpuinfo, f"CPU {name}") for name in ("implementer", "part"))
+    number = f"{implementer}/{part}"
+    return _ARM_CPUS.get(number, number) if implementer and part else None
 
 
 def _count_cpus(root: str, cpuinfo: str) -> int | None:

@@ -38,14 +38,17 @@ class Session:
         """Return the client for the configured server; ConfigurationError without URL or token."""
         from agent.delivery.client import Client
 
-        if self.config.url is None:
+        config = self.config
+        if config.url is None:
             raise ConfigurationError(
                 "no server is configured; enroll this host with `bench-agent enroll URL`"
             )
-        token = read_token(self.config, os.environ)
-        if self.config.ca_file:
-            require_trusted(self.config.ca_file)
-        client = Client(self.config.url, token, timeout_s=self.config.timeout_s, ca_file=self.config.ca_file)
+        token = read_token(config, os.environ)
+        if config.ca_file:
+            require_trusted(config.ca_file)
+        client = Client(
+            config.url, token, timeout_s=config.timeout_s, ca_file=config.ca_file, proxy=config.proxy
+        )
         self.clients.append(client)
         return client
 

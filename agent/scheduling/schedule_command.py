@@ -19,6 +19,7 @@ from agent.scheduling.timetable import POLL, Schedule, find_next, find_slots, fo
 if TYPE_CHECKING:
     from agent.running.session import Session
 
+_PROXIES = ("https_proxy", "HTTPS_PROXY", "http_proxy")
 _ENVIRONMENT = ("BENCH_AGENT_URL", "BENCH_AGENT_TOKEN", "BENCH_AGENT_SPOOL")
 
 
@@ -325,6 +326,9 @@ def _warn_about_environment(session: Session, command: Sequence[str]) -> None:
     for name in _ENVIRONMENT:
         if os.environ.get(name):
             session.console.note(f"{name} is not set in scheduled runs; set it in {session.config.path}")
+    proxies = [name for name in _PROXIES if os.environ.get(name)]
+    if proxies and not session.config.proxy:
+        session.console.warn(f"{proxies[0]} is not set in scheduled runs; set proxy in {session.config.path}")
     temporary = find_temporary_path(command)
     if temporary:
         session.console.warn(f"{temporary} may be removed at the next boot; move it to another directory")

@@ -21,7 +21,7 @@ from agent.delivery.client import (
 )
 from agent.exit_codes import ConfigurationError
 from tests.agent import server as replies
-from tests.agent.conftest import serve
+from tests.agent.conftest import Machine, serve
 from tests.agent.server import TOKEN, HostileServer
 
 ID = "6f1c2a9e-0000-4000-8000-000000000001"
@@ -219,6 +219,16 @@ def test_proxy_of_the_environment_is_used(server: HostileServer, monkeypatch: py
     monkeypatch.setenv("http_proxy", server.url)
 
     make_client("http://bench.example").request("GET", "/api/v1/hosts/me")
+
+    assert server.seen[0].path == "http://bench.example/api/v1/hosts/me"
+
+
+def test_configured_proxy_is_used_without_one_in_the_environment(
+    host: Machine, server: HostileServer
+) -> None:
+    host.configure("server", proxy=server.url)
+
+    host.run("check", BENCH_AGENT_URL="http://bench.example")
 
     assert server.seen[0].path == "http://bench.example/api/v1/hosts/me"
 

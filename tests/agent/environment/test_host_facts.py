@@ -80,6 +80,23 @@ def test_processors_are_counted_without_sysfs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("implementer", "part", "model"),
+    [
+        ("0x41", "0xd0c", "Neoverse-N1"),
+        ("0x41", "0xd4f", "Neoverse-V2"),
+        ("0x41", "0xd08", "Cortex-A72"),
+        ("0x41", "0xfff", "0x41/0xfff"),
+    ],
+)
+def test_arm_processor_is_named_by_implementer_and_part(
+    tmp_path: Path, implementer: str, part: str, model: str
+) -> None:
+    cpuinfo = f"processor\t: 0\nCPU implementer\t: {implementer}\nCPU architecture: 8\nCPU part\t: {part}\n"
+
+    assert describe(tmp_path, proc__cpuinfo=cpuinfo)["cpu_model"] == model
+
+
+@pytest.mark.parametrize(
     ("files", "virtualization"),
     [
         ({"sys/hypervisor/type": "xen\n"}, "xen"),

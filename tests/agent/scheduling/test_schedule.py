@@ -313,6 +313,17 @@ def test_check_lists_schedules_and_whether_they_start(
     assert "every 6 h; cron is not running: scheduled runs do not start" in ended.stdout
 
 
+def test_proxy_of_this_shell_is_a_warning_unless_it_is_configured(host: Machine, table: Path) -> None:
+    host.environ["https_proxy"] = "http://proxy:3128"
+    host.environ["no_proxy"] = "127.0.0.1"
+    alone = host.install()
+    host.configure("server", proxy="http://proxy:3128")
+    configured = host.install()
+
+    assert "https_proxy is not set in scheduled runs; set proxy in" in alone.stderr
+    assert "set proxy in" not in configured.stderr
+
+
 def test_settings_of_this_shell_are_a_warning(host: Machine, table: Path) -> None:
     planned = host.install("--dry-run")
     ended = host.install()
