@@ -154,7 +154,7 @@ if ROLE == "web":
     }
     DATABASES["default"]["ENGINE"] = "benchapp.watched_postgresql"
     if read_flag("BENCHAPP_PREPARED_STATEMENTS", default=True):
-        # Of queries that bind values in the server (queries.binary_columns): PostgreSQL takes several times as long to
+        # Of queries that bind values in the server (binary_columns.py): PostgreSQL takes several times as long to
         # parse and plan most queries of a page as to run them.
         DATABASES["default"]["OPTIONS"]["prepare_threshold"] = 5
     if STATEMENT_TIMEOUT_S:
@@ -176,7 +176,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
     {"NAME": "django.contrib.auth.password_validation.NumericPasswordValidator"},
 ]
-# Links to set a password, as invitations (pipeline.access.accounts.LINK_LIFETIME).
+# Links to set a password, as invitations (accounts.write.accounts.LINK_LIFETIME).
 PASSWORD_RESET_TIMEOUT = 86_400
 LOGIN_URL = "sign_in"
 LOGIN_REDIRECT_URL = "home"

@@ -4,7 +4,7 @@
 
 120 series of IOPS with 240 runs each, four a day, evaluated after every 6 runs from the 24th on; decreases begin at run
 70, the last at the first one, so that no level stands before it. A series counts as reported if one evaluation finds a
-drift in that direction, as `pipeline.detection.drift` does.
+drift in that direction, as `detection.write.drift` does.
 """
 
 import argparse

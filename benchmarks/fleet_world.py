@@ -218,7 +218,7 @@ def find_next_run(world: World) -> int:
 
 @transaction.atomic
 def write_runs(world: World, first: int, end: int) -> None:
-    """Write all runs of the fleet from `first` up to before `end`, and mark their series as pipeline.store does."""
+    """Write all runs of the fleet from `first` up to before `end`, and mark their series as intake.normalize does."""
     keys = [
         (run, host, layout)
         for run in range(first, end)

@@ -114,7 +114,7 @@ def _time_bare(servers: Servers, folder: Path) -> float:
             for path in sorted(folder.iterdir()):
                 body = path.read_bytes()
                 orjson.loads(body)
-                # As pipeline.intake.submissions.pack.
+                # As intake.posts.submissions.pack.
                 copy.write_row([gzip.compress(body, compresslevel=1)])
         connection.commit()
         return time.perf_counter() - started

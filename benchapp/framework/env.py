@@ -213,7 +213,7 @@ def read_email_server(name: str) -> EmailServer | None:
 
 
 def read_oidc_provider(*, roles: tuple[str, ...]) -> dict[str, Any] | None:
-    """Return the fields of an OidcProvider (pipeline.access.oidc_accounts); None without issuer. roles: valid ones."""
+    """Return the fields of an OidcProvider (accounts.write.accounts); None without issuer. roles: valid ones."""
     issuer = read_text("BENCHAPP_OIDC_ISSUER")
     if not issuer:
         return None

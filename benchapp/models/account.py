@@ -116,7 +116,7 @@ class Invitation(models.Model):
 
 
 class Throttle(models.Model):
-    """A bucket of attempts within a window: sign-ins, test notices, confirmation mails (pipeline.access.throttle)."""
+    """A bucket of attempts within a window: sign-ins, test notices, confirmation mails (accounts.write.throttle)."""
 
     key = models.CharField(max_length=200, primary_key=True)
     window_started_at = models.DateTimeField()
@@ -224,11 +224,12 @@ class AuditRecord(models.Model):
 
     class Meta:
         indexes = (
-            # queries.audit.page_audit_records: newest first; pipeline.audit.forget_old_audit_records: oldest first.
+            # framework.read.audit.page_audit_records: newest first.
+            # framework.write.audit.forget_old_audit_records: oldest first.
             models.Index(fields=["-at", "-id"], name="audit_record_by_time"),
-            # queries.audit.page_audit_records: of one object.
+            # framework.read.audit.page_audit_records: of one object.
             models.Index(fields=["kind", "object_id", "-at", "-id"], name="audit_record_by_object"),
-            # queries.audit.page_audit_records: of one person.
+            # framework.read.audit.page_audit_records: of one person.
             models.Index(fields=["username", "-at", "-id"], name="audit_record_by_username"),
         )
 

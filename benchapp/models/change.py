@@ -124,9 +124,9 @@ class Change(models.Model):
             ),
         )
         indexes = (
-            # queries.incidents.changes: of a series by time; pipeline.detection.rows.
+            # incidents.read.changes: of a series by time; detection.write.rows.
             models.Index(fields=["series", "metric", "started_at"], name="change_by_series"),
-            # queries.incidents.changes.list_changes: newest first.
+            # incidents.read.changes.list_changes: newest first.
             models.Index(fields=["-started_at", "-id"], name="change_by_time"),
         )
 
@@ -156,11 +156,11 @@ class DetectionResult(models.Model):
     relative.
     runs_needed: more runs until a change of the threshold is detectable; null if it is, or never will be.
     spread_increase: {from_at, before, after}; two_states: {low, high, high_share, visits, from_at}; null without
-    (`pipeline.detection.series`). seasons: {hour: 24 factors, weekday: 7 factors} that are removed before detection.
+    (`detection.write.series`). seasons: {hour: 24 factors, weekday: 7 factors} that are removed before detection.
     baseline_from_at: start of the accepted baseline; earlier runs are not compared. smallest_change: the threshold that
     was applied, relative; null if it was evaluated before thresholds were stored, with that of the catalog.
     evaluated_to_at: start of the newest run that was evaluated; later ones only extend the level. input_hash: of all
-    that the evaluation depends on; while it stays, it is not repeated (`pipeline.detection.evaluation_plans`).
+    that the evaluation depends on; while it stays, it is not repeated (`detection.write.series`).
     """
 
     series = models.ForeignKey(
@@ -214,7 +214,7 @@ class Level(models.Model):
     """The valid runs of one metric of one series between two changes, in the metric's base unit.
 
     Valid: fio did not fail, the run is neither excluded nor during maintenance of the series, and the value is known.
-    Calculated from at most the newest `pipeline.detection.histories.WINDOW` runs of the series.
+    Calculated from at most the newest `detection.write.histories.WINDOW` runs of the series.
     from_at, to_at: start of its first and of its last run. n: its runs. last: value of the last run.
     latency_kind: of a latency, clat or lat (`measurement.find_kind`); values of two kinds are in no level together.
     previous_median, previous_until_at: of the level before, to the start of its last run; null for the first level, and

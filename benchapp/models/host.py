@@ -199,7 +199,7 @@ class SignedLink(models.Model):
 
     class Meta:
         indexes = (
-            # queries.personal.links.page_links: newest first.
+            # accounts.read.page_links: newest first.
             models.Index(fields=["-created_at", "-id"], name="signed_link_by_time"),
         )
 

@@ -116,9 +116,9 @@ class Incident(models.Model):
             ),
         )
         indexes = (
-            # queries.incidents.incidents.list_incidents: newest first, by state.
+            # incidents.read.incidents.list_incidents: newest first, by state.
             models.Index(fields=["state", "-started_at", "-id"], name="incident_by_state"),
-            # pipeline.incidents.grouping: open ones of a scope.
+            # incidents.write.grouping: open ones of a scope.
             models.Index(fields=["scope", "-started_at"], name="incident_by_scope"),
         )
 
@@ -182,7 +182,7 @@ class IncidentEvent(models.Model):
 
     class Meta:
         indexes = (
-            # queries.incidents.incidents.read_incident: its timeline.
+            # incidents.read.incidents.read_incident: its timeline.
             models.Index(fields=["incident", "at", "id"], name="incident_event_by_time"),
         )
 

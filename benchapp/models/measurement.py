@@ -20,7 +20,7 @@ class Run(models.Model):
     """One execution of fio.
 
     document: its index in the submission's output. error: fio's first errno, or -1 if the run failed without one
-    (pipeline.normalize.failure; command["failure"] has the reason); 0 on success. Its measurements have an error, too.
+    (intake.normalize.failure; command["failure"] has the reason); 0 on success. Its measurements have an error, too.
     started_at: the host's clock; without one, the time of receipt (started_at_is_known false).
     warnings: [{code, where, message}] of the parser. badges: codes of analysis.validity, of all its measurements.
     """
@@ -53,18 +53,18 @@ class Run(models.Model):
     class Meta:
         constraints = (models.UniqueConstraint(fields=["submission", "document"], name="run_is_stored_once"),)
         indexes = (
-            # queries.runs.runs.list_runs: newest first.
+            # series.read.runs.list_runs: newest first.
             models.Index(fields=["-started_at", "-id"], name="run_by_time"),
-            # queries.runs.runs.list_runs of one host; queries.hosts: last run of each.
+            # series.read.runs.list_runs of one host; storage.read.hosts: last run of each.
             models.Index(fields=["host", "-started_at", "-id"], name="run_by_host"),
-            # queries.runs.runs.list_runs of one profile.
+            # series.read.runs.list_runs of one profile.
             models.Index(
                 Upper("profile"),
                 models.F("started_at").desc(),
                 models.F("id").desc(),
                 name="run_by_folded_profile",
             ),
-            # queries.runs.runs.list_runs with a badge.
+            # series.read.runs.list_runs with a badge.
             GinIndex(fields=["badges"], name="run_by_badge"),
             # models.filtering.match_facts: runs with a label.
             GinIndex(
@@ -140,11 +140,11 @@ class Measurement(models.Model):
 
     class Meta:
         constraints = (
-            # Also serves queries.runs.run_detail.read_run: the measurements of one run.
+            # Also serves series.read.runs.read_run: the measurements of one run.
             models.UniqueConstraint(fields=["run", "series", "ordinal"], name="measurement_is_stored_once"),
         )
         indexes = (
-            # queries.series.points.read_points: one series over time, keyset on (started_at, id).
+            # series.read.points.read_points: one series over time, keyset on (started_at, id).
             models.Index(fields=["series", "started_at", "id"], name="measurement_by_series"),
         )
 
@@ -227,7 +227,7 @@ class Trace(models.Model):
 
     class Meta:
         constraints = (
-            # Also serves queries.runs.traces.read_traces: those of one run.
+            # Also serves series.read.traces.read_traces: those of one run.
             models.UniqueConstraint(fields=["run", "kind", "direction"], name="trace_is_stored_once"),
         )
 

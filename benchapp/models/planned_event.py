@@ -102,7 +102,7 @@ class PlannedEvent(ListEntry):
             ),
         )
         indexes = (
-            # queries.maintenance.list_planned_events: latest start first.
+            # incidents.read.maintenance.list_planned_events: latest start first.
             models.Index(fields=["-from_at", "-id"], name="planned_event_by_time"),
         )
 

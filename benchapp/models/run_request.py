@@ -62,9 +62,9 @@ class RunRequest(models.Model):
             ),
         )
         indexes = (
-            # queries.hosts.run_requests.page_run_requests: of a host, newest first.
+            # requests.read.run_requests.page_run_requests: of a host, newest first.
             models.Index(fields=["host", "-created_at", "-id"], name="run_request_by_host"),
-            # pipeline.requests: offers, expiry; small, without settled rows.
+            # requests.write: offers, expiry; small, without settled rows.
             models.Index(
                 fields=["host", "created_at"],
                 name="run_request_open",

@@ -123,12 +123,12 @@ class Series(TargetFields, WorkloadFields):
             ),
         )
         indexes = (
-            # queries.series.series.list_series: newest measurement first, and of one scope.
+            # series.read.series.list_series: newest measurement first, and of one scope.
             models.Index(fields=["-last_at", "-id"], name="series_by_time"),
             models.Index(fields=["scope", "-last_at", "-id"], name="series_by_scope"),
             # models.filtering.match_series: those of a pool, whose name matches without case.
             models.Index(Upper("scope"), name="series_by_folded_scope"),
-            # pipeline.detection.histories.claim_due: small, without evaluated rows.
+            # detection.write.histories.claim_due: small, without evaluated rows.
             models.Index(fields=["id"], name="series_to_judge", condition=models.Q(judging_is_due=True)),
         )
 
@@ -173,7 +173,7 @@ class SeriesEnvironment(models.Model):
     """An environment in which a series was measured.
 
     first_at, last_at: start of its first and of its last run there, valid or not. Updated in the transaction that
-    writes measurements, by `pipeline.normalize.series_environments`. The environment of the newest run of a series is
+    writes measurements, by `intake.normalize.series_environments`. The environment of the newest run of a series is
     that whose last_at is the last_at of the series.
     """
 
@@ -190,7 +190,7 @@ class SeriesEnvironment(models.Model):
         indexes = (
             # models.filtering.match_series: the series of a few environments.
             models.Index(fields=["environment", "series"], name="series_by_environment"),
-            # queries.overview.environment_changes: what began last.
+            # overview.read.page: what began last.
             models.Index(fields=["-first_at"], name="series_environment_by_time"),
         )
 

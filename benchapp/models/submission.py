@@ -84,21 +84,21 @@ class Submission(models.Model):
             ),
         )
         indexes = (
-            # pipeline.normalize.batch: the longest waiting; small, without settled rows.
+            # intake.normalize.batch: the longest waiting; small, without settled rows.
             models.Index(
                 fields=["attempts", "received_at"],
                 name="submission_waiting",
                 condition=models.Q(state=State.RECEIVED),
             ),
-            # queries.runs.submissions.list_uploads: newest first, by state.
+            # intake.read.submissions.list_uploads: newest first, by state.
             models.Index(fields=["state", "-received_at", "id"], name="submission_by_state"),
-            # pipeline.normalize.reparse: the oldest that an older parser read, and their count.
+            # intake.normalize.reparse: the oldest that an older parser read, and their count.
             models.Index(
                 fields=["parser_version", "received_at"],
                 name="submission_by_parser",
                 condition=models.Q(state=State.STORED, body__isnull=False),
             ),
-            # queries.runs.submissions.list_uploads without a state; counts per hour.
+            # intake.read.submissions.list_uploads without a state; counts per hour.
             models.Index(fields=["-received_at", "id"], name="submission_by_time"),
         )
 

@@ -14,7 +14,7 @@ from benchapp.models.incident import Incident
 from benchapp.models.list_entry import Resource
 from benchapp.models.series import Series
 
-# Outcome in the log of a notice dropped because its address is not confirmed; counted by queries.subscriptions.
+# Outcome in the log of a notice dropped because its address is not confirmed; counted by notices.read.subscriptions.
 WITHHELD: Final = "not sent: the address was not confirmed within a day"
 
 
@@ -137,7 +137,7 @@ class ThresholdViolation(models.Model):
         Subscription, on_delete=models.CASCADE, related_name="violations", db_index=False
     )
     threshold = models.CharField(max_length=60)
-    # Its index serves pipeline.notifications.thresholds: the violations of evaluated series.
+    # Its index serves notices.write.thresholds: the violations of evaluated series.
     series = models.ForeignKey(Series, on_delete=models.CASCADE, related_name="+")
     since_at = models.DateTimeField()
     found_at = models.DateTimeField(help_text="server's clock")
@@ -145,7 +145,7 @@ class ThresholdViolation(models.Model):
 
     class Meta:
         constraints = (
-            # Also serves queries.notifications.thresholds: the violations of a subscription.
+            # Also serves notices.read.violations: the violations of a subscription.
             models.UniqueConstraint(
                 fields=["subscription", "threshold", "series"], name="threshold_violation_is_unique"
             ),
@@ -174,7 +174,7 @@ class EmailAddress(models.Model):
 
     class Meta:
         constraints = (
-            # Also serves pipeline.notifications.outbox.claim_next: whether the address of a subscription is confirmed.
+            # Also serves notices.write.outbox.claim_next: whether the address of a subscription is confirmed.
             models.UniqueConstraint(fields=["owner", "address"], name="email_address_is_unique"),
         )
 
@@ -230,11 +230,11 @@ class Notice(models.Model):
             ),
         )
         indexes = (
-            # pipeline.notifications.outbox.claim_next: small, without settled rows.
+            # notices.write.outbox.claim_next: small, without settled rows.
             models.Index(
                 fields=["not_before_at"], name="notice_waiting", condition=models.Q(state=NoticeState.WAITING)
             ),
-            # pipeline.notifications.outbox.forget_old_notices: settled longest ago.
+            # notices.write.outbox.forget_old_notices: settled longest ago.
             models.Index(
                 fields=["settled_at"],
                 name="notice_settled",

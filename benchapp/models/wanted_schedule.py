@@ -48,13 +48,13 @@ class WantedSchedule(Resource):
             models.CheckConstraint(
                 condition=models.Q(at_minute__lt=1440), name="wanted_schedule_starts_within_a_day"
             ),
-            # Also queries.hosts.wanted_schedules: of pools.
+            # Also requests.read.wanted_schedules: of pools.
             models.UniqueConstraint(
                 fields=["pool", "profile"],
                 condition=models.Q(host__isnull=True),
                 name="wanted_schedule_of_a_pool_is_unique",
             ),
-            # Also queries.hosts.wanted_schedules: of hosts.
+            # Also requests.read.wanted_schedules: of hosts.
             models.UniqueConstraint(
                 fields=["host", "profile"],
                 condition=models.Q(host__isnull=False),

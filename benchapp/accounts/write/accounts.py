@@ -213,7 +213,7 @@ def delete_account(user: User) -> str:
         name += "-"
     record_account(user, "deleted", snapshot(user, "username", "role"), None)
     Incident.objects.filter(assignee=user).update(assignee=None, updated_at=now)
-    # The texts of pipeline.incidents.triage.assign and pipeline.notifications.subscriptions.pause_subscription.
+    # The texts of incidents.actions.triage.assign and notices.write.subscriptions.pause_subscription.
     IncidentEvent.objects.filter(kind="assigned", text=f"to {user.username}").update(text=f"to {name}")
     paused = Q(paused_reason=f"paused by {user.username}")
     # Before their notices, which Django deletes first: the lock order of senders.

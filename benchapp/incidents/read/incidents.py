@@ -320,7 +320,7 @@ def _read_incidents(match: _Condition, *, order: str, limit: int) -> list[Incide
 def _make_event(row: Sequence[Any]) -> EventRow:
     event_id, at, by_id, by_name, kind, text, undone_at, before = row
     if kind == "assigned" and text.startswith("to "):
-        # The text of pipeline.incidents.triage.assign.
+        # The text of incidents.actions.triage.assign.
         text = f"to {name_person(text.removeprefix('to '))}"
     return EventRow(event_id, at, by_id, name_person(by_name), kind, text, undone_at, has_before=bool(before))
 

@@ -124,7 +124,7 @@ def read_candidates(
     rows = list(
         Change.objects.filter(series__scope__in=scopes, state__in=_LIVE, started_at__gte=around - _REACH)
         .filter(Q(incident=None) | Q(incident__merged_into=None))
-        # Drifts have separate incidents (pipeline/incidents/drift.py); pooled changes were tested by their own family.
+        # Drifts have separate incidents (write/grouping.py); pooled changes were tested by their own family.
         .exclude(method__in=(DRIFT_METHOD, POOLED_METHOD))
         .order_by("started_at", "id")
         .values(*_FIELDS)

@@ -237,7 +237,7 @@ def _is_significant(members: Sequence[Change], family: ScopeTests) -> bool:
 def _find_open(scope: str, *, is_regression: bool) -> Incident | None:
     """Return the oldest open incident of a scope with a drift.
 
-    Not one of several scopes: only what has its common factor is merged into it (pipeline/incidents/merging.py).
+    Not one of several scopes: only what has its common factor is merged into it (write/merging.py).
     """
     rows = Change.objects.filter(
         method=DRIFT_METHOD,

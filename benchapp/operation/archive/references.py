@@ -20,7 +20,7 @@ from benchapp.operation.archive.tables import TABLES
 from benchapp.reports.write.studies import read_panels
 
 _BATCH: Final = 500
-# Kinds of automatic events whose text names another incident, as pipeline.incidents writes it.
+# Kinds of automatic events whose text names another incident, as incidents.write writes it.
 _NAMING_KINDS: Final = frozenset({"opened", "merged", "split", "undone"})
 _INCIDENT: Final = re.compile(r"\bincident (\d{1,18})\b", re.ASCII)
 # Parameters of chart pages with ids, separated by commas.

@@ -103,7 +103,7 @@ def read_fleet_hosts(filter: Filter | None = None, *, without: str = "") -> Flee
     return FleetHosts(tuple(hosts), count, active_count)
 
 
-# Of a series with so many runs a change opens an incident (pipeline.detection): an installation with fewer runs in all
+# Of a series with so many runs a change opens an incident (detection.write): an installation with fewer runs in all
 # has nothing to report yet.
 _NEW_BELOW: Final = 20
 
