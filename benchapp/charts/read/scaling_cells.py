@@ -419,11 +419,7 @@ def _read_before(
     """Return the levels before open regressions; none of groups of runs, which are shown as they are."""
     if table.group_levels is not None:
         return {}
-    found = read_levels_before(marks, metric=metric.base)
-    levels = {
-        series_id: ScalingSpread(level.median, level.p10, level.p90, level.n, level.last_at)
-        for series_id, level in found.items()
-    }
+    levels = _list_spreads(read_levels_before(marks, metric=metric.base))
     return _divide_all(table, levels) if metric.is_per_volume else levels
 
 
@@ -448,12 +444,16 @@ def _read(table: SeriesTable, metric: ScalingMetric, span: LevelRange) -> Mappin
         levels = {number: level for number, level in current.items() if span.has_run(level.last_at)}
     else:
         ids = table.column("id")[:PAST_SERIES_MAXIMUM]
-        past = read_levels_in(ids, CATALOG[metric.base], span=span, has_recent=False)
-        levels = {
-            series_id: ScalingSpread(level.median, level.p10, level.p90, level.n, level.last_at)
-            for series_id, level in past.items()
-        }
+        levels = _list_spreads(read_levels_in(ids, CATALOG[metric.base], span=span, has_recent=False))
     return _divide_all(table, levels) if metric.is_per_volume else levels
+
+
+def _list_spreads(levels: Mapping[int, Any]) -> dict[int, ScalingSpread]:
+    """Return what a cell has of each level."""
+    return {
+        number: ScalingSpread(level.median, level.p10, level.p90, level.n, level.last_at)
+        for number, level in levels.items()
+    }
 
 
 def _divide_all(table: SeriesTable, levels: Mapping[int, ScalingSpread]) -> Mapping[int, ScalingSpread]:
@@ -464,12 +464,7 @@ def _divide_all(table: SeriesTable, levels: Mapping[int, ScalingSpread]) -> Mapp
 def _read_current(table: SeriesTable, metric: str) -> Mapping[int, ScalingSpread]:
     if table.group_levels is not None:
         groups, own = table.group_levels[metric], set(table.column("id"))
-        return {
-            number: ScalingSpread(level.median, level.p10, level.p90, level.n, level.last_at)
-            for number, group in groups.items()
-            if number in own
-            for level in (group.level,)
-        }
+        return _list_spreads({number: group.level for number, group in groups.items() if number in own})
     columns = read_current_columns(table.column("id"), [metric])[metric]
     numbers = zip(
         *(columns[name].tolist() for name in ("series_id", "median", "p10", "p90", "n", "to_at")), strict=True
