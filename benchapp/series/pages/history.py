@@ -9,6 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
+from django.views.decorators.vary import vary_on_headers
 
 from benchapp.catalog.dimensions import DIMENSIONS, FACT_NAMES
 from benchapp.catalog.metrics import (
@@ -86,6 +87,7 @@ _Link = tuple[str, str, bool]
 
 @require_safe
 @may_read
+@vary_on_headers(_TEXTS_ONLY)
 def history(request: HttpRequest, series_id: int | None = None) -> HttpResponse:
     """Show the chart of up to 12 series with sentences and table, of one also its runs, latencies and detection.
 

@@ -110,6 +110,8 @@ def test_part_of_a_long_history_is_in_the_page_beside_the_whole(viewer: Client, 
     assert sum(bucket["n"] for bucket in whole["buckets"]) == len(VALUES)
     assert [point["iops"] for point in detail["points"]] == VALUES[1:3]
     assert "history-detail" not in texts.scripts
+    # No cache gives a browser the page without its data.
+    assert "X-Texts-Only" in viewer.get(url).headers["Vary"]
 
 
 def test_single_id_leads_to_the_address_of_its_series(viewer: Client) -> None:
