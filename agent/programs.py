@@ -15,10 +15,7 @@ DIRECTORIES = ("usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin",
 _TEMPORARY_PREFIXES = ("/tmp/", "/var/tmp/", "/dev/shm/", "/run/")  # nothing is written there  # noqa: S108
 # The program of both packages, and the file that only one of them installs.
 _PACKAGED = "usr/bin/bench-agent"
-_LICENSES = {
-    "deb": "usr/share/doc/bench-agent/copyright",
-    "rpm": "usr/share/licenses/bench-agent/LICENSE",
-}
+_LICENSES = {"deb": "usr/share/doc/bench-agent/copyright", "rpm": "usr/share/licenses/bench-agent/LICENSE"}
 _IMAGES = ("docker", "podman", "kubernetes", "containerd")
 _PATH = os.pathsep.join("/" + directory for directory in DIRECTORIES)
 

@@ -115,10 +115,7 @@ def _join_lengths(extents: Iterable[Extent]) -> Iterable[int]:
             yield length
             length = 0
         length += extent.length_bytes
-        expected = (
-            extent.logical_bytes + extent.length_bytes,
-            extent.physical_bytes + extent.length_bytes,
-        )
+        expected = (extent.logical_bytes + extent.length_bytes, extent.physical_bytes + extent.length_bytes)
     if length:
         yield length
 

@@ -248,10 +248,7 @@ PROFILES: Mapping[str, Mapping[str, Any]] = {
         "summary": "4 KiB random I/O, 75 % reads, 64 in flight, once over 4 GiB",
         "purpose": "suitability for Git repositories, compared with known good and bad systems",
         "need": _need_randrw,
-        "parameters": (
-            _size(4 * _GIB),
-            _count("iodepth", 64, "I/Os in flight"),
-        ),
+        "parameters": (_size(4 * _GIB), _count("iodepth", 64, "I/Os in flight")),
     },
     "gitlab-smallfiles": {
         "summary": "writes, then reads 1001 small files; does not need fio",

@@ -18,12 +18,7 @@ from agent.exit_codes import AgentError, ConfigurationError, ExitCode, TryLater
 from agent.measuring.workspace import check_path_trusted
 from agent.profiles.profile import Plan, check_plan
 from agent.requests.adopted_schedules import AdoptedReplacement, check_entry, choose_kind, request_run
-from agent.requests.request_policy import (
-    RequestPolicy,
-    describe_refusal,
-    find_refusal,
-    read_request_policy,
-)
+from agent.requests.request_policy import RequestPolicy, describe_refusal, find_refusal, read_request_policy
 from agent.scheduling.adoption import Adoption, AdoptionStore
 from agent.scheduling.schedule_command import (
     InstalledSchedule,

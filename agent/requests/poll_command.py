@@ -16,14 +16,7 @@ from typing import TYPE_CHECKING, Any, Mapping, Sequence
 from urllib.parse import urljoin
 
 from agent.delivery.client import Response, find_exit_code
-from agent.exit_codes import (
-    AgentError,
-    CannotMeasure,
-    ExitCode,
-    Interrupted,
-    TryLater,
-    worst,
-)
+from agent.exit_codes import AgentError, CannotMeasure, ExitCode, Interrupted, TryLater, worst
 from agent.files import read_json, write_durably
 from agent.measuring.load import BusyLimits, TooBusy
 from agent.profiles.profile import check_plan
@@ -312,12 +305,7 @@ def _check(poller: _Poller, requested: RequestedRun) -> tuple[Plan | None, str]:
 
 
 def _measure(
-    poller: _Poller,
-    requested: RequestedRun,
-    plan: Plan,
-    *,
-    quiet_start: datetime | None,
-    result: PollResult,
+    poller: _Poller, requested: RequestedRun, plan: Plan, *, quiet_start: datetime | None, result: PollResult
 ) -> bool:
     """Run a plan, until quiet hours begin at the latest, and report its outcome."""
     # Most polls measure nothing, and should cost nothing.

@@ -290,8 +290,7 @@ def _read_requests(
         raise ConfigurationError(f"--label {taken[0]}=…: this label is set by the experiment")
     return {
         arm: replace(
-            request,
-            labels={**request.labels, EXPERIMENT_LABEL: experiment_id, arguments.arm_label: arm},
+            request, labels={**request.labels, EXPERIMENT_LABEL: experiment_id, arguments.arm_label: arm}
         )
         for arm in arms.values()
     }

@@ -13,11 +13,7 @@ _ANNOTATIONS_MAXIMUM = 10
 # GitHub's limit for a comment is 65 536 characters; GitLab's is higher.
 _COMMENT_MAXIMUM = 60_000
 _ORDER = ("regressed", "undecided", "passed")
-_REASONS = {
-    "no-value": "no valid value",
-    "no-baseline": "no baseline",
-    "too-noisy": "too noisy",
-}
+_REASONS = {"no-value": "no valid value", "no-baseline": "no baseline", "too-noisy": "too noisy"}
 _KINDS = {"lat": "total", "clat": "completion"}
 _COLUMNS = ("series", "metric", "value", "baseline", "ratio", "limit", "verdict")
 

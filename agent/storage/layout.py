@@ -192,8 +192,7 @@ def describe_loops(layers: Sequence[Layer], mounts: Sequence[Mount], *, root: st
         facts[layer.name] = {
             "backing_file": backing,
             **keep_known(
-                direct_io=read_line(layer.path, "loop/dio"),
-                offset_bytes=read_line(layer.path, "loop/offset"),
+                direct_io=read_line(layer.path, "loop/dio"), offset_bytes=read_line(layer.path, "loop/offset")
             ),
             **_describe_place(backing, mounts, root),
         }

@@ -240,11 +240,7 @@ def _read_volume_group(read: Read, header: bytes) -> str:
 
 
 def _find_md(read: Read, size_bytes: int) -> Iterator[Signature]:
-    places = {
-        "md 1.1": 0,
-        "md 1.2": 4096,
-        "md 1.0": (size_bytes // _SECTOR_BYTES - 16 & ~7) * _SECTOR_BYTES,
-    }
+    places = {"md 1.1": 0, "md 1.2": 4096, "md 1.0": (size_bytes // _SECTOR_BYTES - 16 & ~7) * _SECTOR_BYTES}
     for name, offset in places.items():
         superblock = read(offset, 64) if offset >= 0 else b""
         if len(superblock) == 64 and struct.unpack_from("<2I", superblock) == (_MD_MAGIC, 1):

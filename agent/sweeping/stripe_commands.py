@@ -138,9 +138,7 @@ def undo_commands(stripe: Stripe, found: StripeState) -> tuple[tuple[str, ...], 
     return (*commands, *_wipefs_commands(rest), *_zero_commands(copies))
 
 
-def wipe_commands(
-    signatures: Sequence[tuple[str, Sequence[Signature]]],
-) -> tuple[tuple[str, ...], ...]:
+def wipe_commands(signatures: Sequence[tuple[str, Sequence[Signature]]]) -> tuple[tuple[str, ...], ...]:
     """Return the commands that remove all signatures from these devices.
 
     wipefs updates the kernel's partitions and knows more formats, but leaves half of an LVM label, part of ZFS, and

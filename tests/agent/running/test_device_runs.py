@@ -3,6 +3,7 @@
 import gzip
 import json
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,10 @@ from typing import Any
 import pytest
 
 from agent.commands.cli import build_parser
+from agent.exit_codes import CannotMeasure
 from agent.profiles.profile import Plan, load_profile, make_plan
 from agent.running.experiment_command import STORED_OPTIONS
+from agent.storage.device_checks import hold_device
 from tests.agent.conftest import Machine
 from tests.agent.sweeping.loops import OBSTACLE, make_loop, run_tool
 
@@ -172,6 +175,21 @@ def test_mounted_or_small_device_is_refused(
     assert f"{loops[0]} is mounted at {tmp_path}/mounted" in mounted.stderr
     assert f"{loops[1]} has 32 MiB, the profile needs 64 MiB; see --file-size" in small.stderr
     assert machine.pending() == []
+
+
+@needs_loops
+def test_device_cannot_be_mounted_while_it_is_measured(loops: list[str], tmp_path: Path) -> None:
+    run_tool("mkfs.ext4", "-q", loops[0])
+    mount = ["mount", loops[0], str(tmp_path)]
+
+    with hold_device(loops[0]):
+        during = subprocess.run(mount, capture_output=True, text=True, check=False)
+        with pytest.raises(CannotMeasure, match="Device or resource busy"), hold_device(loops[0]):
+            pass
+    after = subprocess.run(mount, capture_output=True, text=True, check=False)
+    run_tool("umount", str(tmp_path))
+
+    assert (during.returncode == 0, after.returncode) == (False, 0), during.stderr + after.stderr
 
 
 @needs_loops
