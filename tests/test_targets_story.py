@@ -38,6 +38,8 @@ from benchapp.models import (
     Subscription,
 )
 from benchapp.storage.actions import set_pool
+from benchapp.storage.read.hosts import read_host
+from benchapp.storage.read.patterns import read_host_patterns
 from benchapp.storage.rules.target_name import MeasuredTarget
 from tests.envelopes import make_envelope
 from tests.factories import NOON, make_user
@@ -581,3 +583,61 @@ def test_results_without_a_name_join_the_series_of_the_pool_that_their_host_shar
 
     columns = ("scope", "target_name", "measurement_count")
     assert set(Series.objects.values_list(*columns)) == {("host:db-1", "sda", 3), ("pool:db", "sda", 1)}
+
+
+def post_disk(host: str, serial: str, iops: int) -> None:
+    """Store ten runs of a raw disk as an agent names it."""
+    entry = {"path": "/dev/sdb", "device": {"kernel_name": "sdb", "identifier": serial, "class": "hdd"}}
+    for run in range(10):
+        submit(
+            run, make_report(run, [(SDB, iops + run % 5 - 2)]), host, targets=[entry | {"layout": UNNAMED}]
+        )
+    while normalize_batch().claimed:
+        pass
+
+
+def test_disks_with_other_serials_are_peers_and_can_be_compared(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silence_queue(monkeypatch)
+    post_disk("db-1", "wwn-1", 500)
+    post_disk("db-2", "wwn-2", 200)
+    with at_time(NOON + 10 * STEP):
+        tasks.judge()
+        client.force_login(make_user())
+
+        page = " ".join(client.get("/hosts/db-2/").content.decode().split())
+        answer = client.get("/api/v1/comparison", {"a": "host:db-1", "b": "host:db-2"}).json()
+
+    assert set(Series.objects.values_list("target_name", flat=True)) == {"wwn-1", "wwn-2"}
+    assert "no peers" not in page
+    (pair,) = [each for each in answer["pairs"] if each["metric"] == "iops"]
+    assert pair["ratio"] == 0.4
+    assert (answer["only_a"], answer["only_b"]) == ([], [])
+
+
+def test_other_drives_of_a_host_are_no_peers(monkeypatch: pytest.MonkeyPatch) -> None:
+    silence_queue(monkeypatch)
+    post_drives(6, speeds={"sda": 500, "sdb": 480})
+    with at_time(NOON + 6 * STEP):
+        tasks.judge()
+        host = read_host("db-1")
+        assert host is not None
+        (pattern,) = read_host_patterns(host)
+
+    assert (pattern.series_count, pattern.compared_count, pattern.comparison) == (2, 0, None)
+
+
+def test_drives_of_two_hosts_are_compared_by_their_names_first(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silence_queue(monkeypatch)
+    post_drives(6, speeds={"sda": 500, "sdb": 400})
+    post_drives(6, host="db-2", speeds={"sda": 250, "sdc": 100})
+    with at_time(NOON + 6 * STEP):
+        tasks.judge()
+        client.force_login(make_user())
+        answer = client.get("/api/v1/comparison", {"a": "host:db-1", "b": "host:db-2"}).json()
+
+    ratios = sorted(each["ratio"] for each in answer["pairs"] if each["metric"] == "iops")
+    assert ratios == pytest.approx([0.25, 0.5], rel=0.01)

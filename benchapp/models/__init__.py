@@ -70,6 +70,7 @@ from benchapp.models.run_request import (
 )
 from benchapp.models.series import (
     ENVIRONMENT_FIELDS,
+    LAYOUT_FIELDS,
     RECENTLY_REPORTED,
     TARGET_FIELDS,
     WORKLOAD_FIELDS,
@@ -114,6 +115,7 @@ __all__ = [
     "DAILY_SHARE_DEFAULT",
     "DAILY_SHARE_MAXIMUM",
     "ENVIRONMENT_FIELDS",
+    "LAYOUT_FIELDS",
     "OPEN_REQUEST_STATES",
     "PRICE_AMOUNTS",
     "RECENTLY_REPORTED",

@@ -41,6 +41,8 @@ class Target(TargetFields):
 
 
 TARGET_FIELDS: tuple[str, ...] = tuple(field.name for field in TargetFields._meta.local_fields)
+# All but its name, which is that of a disk or directory of one host.
+LAYOUT_FIELDS: tuple[str, ...] = tuple(name for name in TARGET_FIELDS if name != "target_name")
 
 
 class WorkloadFields(models.Model):

@@ -178,8 +178,8 @@ def compare_sides(
     """Match the series of two sides and compare their metrics; at most eight queries, and one per metric.
 
     common, series_ids: hold for both sides; no series_ids: all. Matched on every dimension but those that a side's
-    filter names, and what changes with those by nature; two runs are matched on their workload alone, two series are
-    compared whatever they differ in.
+    filter names, and what changes with those by nature. Targets of two hosts or pools are matched by their names, the
+    rest without. Two runs are matched on their workload alone, two series are compared whatever they differ in.
     """
     shared = (common or Filter()).without_facts()
     a, b = (_add_terms(side, common) for side in (a, b))
@@ -192,7 +192,7 @@ def compare_sides(
             labels = name_series_sides(first[0], second[0], free)
     else:
         free = find_free_columns(a, b)
-        groups = match_rows(first[:SERIES_MAXIMUM], second[:SERIES_MAXIMUM], free)
+        groups, free = _match_targets(match_rows(first[:SERIES_MAXIMUM], second[:SERIES_MAXIMUM], free), free)
     both = {key: sides for key, sides in groups.items() if sides[0] and sides[1]}
     most = COMPARED_MAXIMUM // max(1, len(metrics))
     is_cut = max(len(first), len(second)) > SERIES_MAXIMUM or len(both) > most
@@ -279,6 +279,27 @@ def match_rows(
         for row in rows:
             groups[_make_key(row, free)][place].append(row)
     return groups
+
+
+def _match_targets(
+    groups: Mapping[Hashable, MatchedRows], free: frozenset[str]
+) -> tuple[dict[Hashable, MatchedRows], frozenset[str]]:
+    """Match what is left of both sides without the names of targets: hosts name equal disks by their serials."""
+    if "scope" not in free or "target_name" in free:
+        return dict(groups), free
+    alone = [sides for sides in groups.values() if not all(sides)]
+    first, second = ([row for sides in alone for row in sides[place]] for place in (0, 1))
+    rest = match_rows(first, second, free | {"target_name"})
+    paired = {("any target", key): sides for key, sides in rest.items() if all(sides)}
+    if not paired:
+        return dict(groups), free
+    taken = {row["id"] for sides in paired.values() for rows in sides for row in rows}
+    kept = {
+        key: sides
+        for key, sides in groups.items()
+        if all(sides) or not taken.issuperset(row["id"] for rows in sides for row in rows)
+    }
+    return kept | paired, free | {"target_name"}
 
 
 def _make_key(row: SideRow, free: frozenset[str]) -> Hashable:

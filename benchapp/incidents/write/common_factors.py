@@ -5,13 +5,15 @@ For a pool, whose hosts share series: which of its hosts changed.
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from statistics import median
 from typing import Any, Final
 
 from django.db import connection
-from django.db.models import Max, Min, QuerySet
+from django.db.models import Max, Min, Q, QuerySet
 from psycopg import sql
 
 from benchapp.catalog.dimensions import DIMENSIONS, SERIES_DIMENSIONS, describe_pattern, name_pattern
@@ -19,7 +21,7 @@ from benchapp.catalog.grammar import write_value
 from benchapp.catalog.metrics import CATALOG, format_integer
 from benchapp.detection.rules.baselines import DRIFT_METHOD
 from benchapp.incidents.rules.incidents import CommonFactor, find_common_factors, find_event_window
-from benchapp.models import Change, ChangeState, Incident, Series
+from benchapp.models import LAYOUT_FIELDS, Change, ChangeState, Incident, Series, Target
 
 # Changes that are read; a host of a pool is affected in all of them or in none.
 _CHANGES_MAXIMUM: Final = 50
@@ -225,13 +227,20 @@ def _entry(dimension: str, value: str, share: float, text: str) -> dict[str, Any
     return {"dimension": dimension, "value": value, "share": round(share, 4), "text": text}
 
 
+def _match_layouts(target_ids: Collection[int]) -> Q:
+    """Return the condition on series with the layout of one of these targets, of any name."""
+    layouts = set(Target.objects.filter(pk__in=target_ids).values_list(*LAYOUT_FIELDS))
+    matches = (Q(**dict(zip(LAYOUT_FIELDS, layout, strict=True))) for layout in layouts)
+    return reduce(or_, matches, Q(pk__in=()))
+
+
 def _compare_elsewhere(
     incident: Incident, scope: str, changed: Sequence[Mapping[str, Any]]
 ) -> Iterator[dict[str, Any]]:
     """Yield whether the same workload and layout changed elsewhere at that time."""
     same = (
         Series.objects.filter(
-            target_id__in={cell["target_id"] for cell in changed},
+            _match_layouts({cell["target_id"] for cell in changed}),
             workload_id__in={cell["workload_id"] for cell in changed},
             detection_results__isnull=False,
         )

@@ -13,6 +13,7 @@ from benchapp.catalog.metrics import CATALOG, Metric
 from benchapp.detection.rules.staleness import INTERVAL_FROM, INTERVALS, STALE_AFTER
 from benchapp.framework.read.days import DayRange
 from benchapp.incidents.read.series_status import SeriesMark, read_series_marks
+from benchapp.models import LAYOUT_FIELDS
 from benchapp.series.read.levels import CurrentLevel
 from benchapp.series.read.relative_levels import read_relative_levels
 from benchapp.series.read.selected_levels import NOW, LevelRange, match_span, read_main_levels
@@ -28,9 +29,10 @@ POOL_RUNS_MINIMUM: Final = 3
 _POOL_RUNS_MAXIMUM: Final = 400
 # Series of other hosts and pools with the same layout, workload and direction; retired and stale ones left out.
 _PEER_LEVELS: Final = (
-    "SELECT own.id, count(*), percentile_cont(0.5) WITHIN GROUP (ORDER BY level.median), min(level.median),"
+    "SELECT own.id, count(*), percentile_cont(0.5) WITHIN GROUP (ORDER BY level.median), min(level.median),"  # noqa: S608
     " max(level.median) FROM benchapp_series own JOIN benchapp_series peer ON peer.workload_id = own.workload_id"
-    " AND peer.target_id = own.target_id AND peer.direction = own.direction AND peer.id <> own.id"
+    " AND peer.direction = own.direction AND peer.scope <> own.scope"
+    f" AND {' AND '.join(f'peer.{name} IS NOT DISTINCT FROM own.{name}' for name in LAYOUT_FIELDS)}"
     " JOIN benchapp_level level ON level.series_id = peer.id AND level.metric = %s AND level.is_current"
     " LEFT JOIN benchapp_host host ON host.id = peer.host_id WHERE own.id = ANY(%s) AND host.retired_at IS NULL"
     " AND peer.last_at > now() - greatest(%s::interval, CASE WHEN peer.measurement_count >= %s"
