@@ -114,7 +114,7 @@ def or_unknown(value: Any, reason: str = _NOT_STATED) -> Any:
 
 @register.filter
 def number_cells(cells: Iterable[Any]) -> SafeString:
-    """Format a row of NumberCell (web/site/number_columns.py) as table cells.
+    """Format a row of NumberCell (framework/pages/number_columns.py) as table cells.
 
     Lists have hundreds of rows; tags for each number would take most of the time of a page.
     """

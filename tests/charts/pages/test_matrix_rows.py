@@ -24,7 +24,7 @@ def make_shown(*, has_level: bool, url: str) -> SimpleNamespace:
 
 
 def render(*cells: SimpleNamespace) -> Page:
-    tag = Template("{% load matrix_rows %}{% matrix_rows rows %}")
+    tag = Template("{% load rows %}{% matrix_rows rows %}")
     return Page(SimpleNamespace(content=tag.render(Context({"rows": [(HOSTILE, cells)]})).encode()))
 
 

@@ -41,7 +41,7 @@ def make_shown(*, has_level: bool = True, is_pool: bool = False) -> SimpleNamesp
 
 
 def render(tag: str, *series: SimpleNamespace, label: str = HOSTILE) -> Page:
-    template = Template(f"{{% load series_rows %}}{{% {tag} part %}}")
+    template = Template(f"{{% load rows %}}{{% {tag} part %}}")
     part = ShownPart(label, "", series)
     return Page(SimpleNamespace(content=template.render(Context({"part": part})).encode()))
 

@@ -62,7 +62,7 @@ def make_row(*measurements: MeasurementSummary, count: int = 0, **fields) -> Run
 
 def render(*runs: RunRow, can_select: bool = True) -> Page:
     columns, lines = make_run_lines(runs)
-    tag = Template("{% load run_rows %}{% run_rows runs columns can_select=can_select %}")
+    tag = Template("{% load rows %}{% run_rows runs columns can_select=can_select %}")
     text = tag.render(Context({"runs": lines, "columns": columns, "can_select": can_select}))
     return Page(SimpleNamespace(content=text.encode()))
 
