@@ -12,6 +12,7 @@ import orjson
 from msgspec.structs import replace as replace_struct
 
 from benchapp.fio import PARSER_VERSION, UnreadableOutput, read_output
+from benchapp.fio.merging.directions import DIRECTIONS, merge_alike
 from benchapp.fio.notes import Notes, list_missing_clients
 from benchapp.fio.output import measure_length
 from benchapp.fio.report import Direction, Document, Group, Note, Report
@@ -460,6 +461,8 @@ def _describe_workload(spec: WorkloadSpec) -> str:
 def list_measured_directions(group: Group, rw: str) -> tuple[Direction, ...]:
     """Return the directions with I/O, those that ran without any, and the configured ones of a failed group."""
     active = tuple(_list_active(group))
+    if mix := list_mix(active):
+        active += (merge_alike("mixed", mix, DIRECTIONS),)
     if active or not group.error:
         return active
     wanted = [name for name in ("read", "write", "trim") if name in rw] or ["read", "write"]
@@ -467,6 +470,12 @@ def list_measured_directions(group: Group, rw: str) -> tuple[Direction, ...]:
         Direction(name, None, None, None, None, None, missing={"all": "job-failed"})  # type: ignore[arg-type]
         for name in wanted
     )
+
+
+def list_mix(directions: Sequence[Direction]) -> tuple[Direction, ...]:
+    """Return the reads and writes of a mix, whose total is a measurement; () without both, or if fio printed it."""
+    parts = tuple(part for part in directions if part.name in ("read", "write"))
+    return parts if len(parts) == 2 and all(part.name != "mixed" for part in directions) else ()
 
 
 def _list_active(group: Group) -> Iterator[Direction]:

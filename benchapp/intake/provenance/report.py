@@ -14,7 +14,7 @@ from benchapp.fio.report import Direction, Disk, Document, Group, Job, Report, S
 from benchapp.fio.workload.spec import WorkloadSpec, read_workload
 from benchapp.intake.normalize.measurement import measurement_columns
 from benchapp.intake.normalize.parsing_process import ParsingFailed, call_in_process
-from benchapp.intake.normalize.plan import list_measured_directions
+from benchapp.intake.normalize.plan import list_measured_directions, list_mix
 from benchapp.intake.normalize.validity_inputs import RunContext, read_run_context
 from benchapp.intake.posts.envelope import BadEnvelope, read_envelope
 from benchapp.intake.posts.submissions import unpack
@@ -186,7 +186,7 @@ def _derive_measurement(
     common: _DocumentContext, group: Group, direction: Direction, *, spec: WorkloadSpec, position: int
 ) -> MeasurementProvenance:
     jobs = [common.jobs[index] for index in group.jobs if index in common.jobs]
-    parts = _list_parts(jobs, direction)
+    parts = _list_parts(group, jobs, direction)
     values = measurement_columns(common.context, group, direction, spec=spec)
     kind = values["latency_kind"]
     latency = getattr(direction, _LATENCY_OF_KIND[kind]) if kind else None
@@ -209,8 +209,10 @@ def _derive_measurement(
     )
 
 
-def _list_parts(jobs: Sequence[Job], direction: Direction) -> ValueParts:
+def _list_parts(group: Group, jobs: Sequence[Job], direction: Direction) -> ValueParts:
     """Return the parts of a group's direction; clones without I/O are omitted, as in merging."""
+    if direction.name not in [printed.name for printed in group.directions]:
+        return ValueParts(list_mix(group.directions), "directions")
     pairs = [(job, part) for job in jobs for part in job.directions if part.name == direction.name]
     active = [pair for pair in pairs if did_io(pair[1])] or pairs[:1]
     clones = active[0][0].clones if len(active) == 1 else 1

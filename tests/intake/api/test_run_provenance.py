@@ -89,7 +89,7 @@ def test_output_inside_an_envelope_is_read(reader):
 
     body = reader.get(f"/api/v1/runs/{run.id}/report").json()
 
-    assert [each["direction"] for each in body["measurements"]] == ["read", "write"]
+    assert [each["direction"] for each in body["measurements"]] == ["read", "write", "mixed"]
     assert body["messages"] == ["note: two jobs"]
 
 

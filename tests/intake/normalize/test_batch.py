@@ -72,7 +72,7 @@ def test_received_becomes_a_run_with_a_measurement_a_direction() -> None:
     assert row.settled_at is not None
     assert run.submission_id == row.id
     assert run.profile == "quick"
-    assert set(measured) == {"read", "write"}
+    assert set(measured) == {"read", "write", "mixed"}
     for direction in ("read", "write"):
         assert measured[direction].iops == printed[direction]["iops"]
         assert measured[direction].bandwidth_bytes_per_s == printed[direction]["bw_bytes"]
@@ -84,6 +84,20 @@ def test_received_becomes_a_run_with_a_measurement_a_direction() -> None:
             measured[direction].percentiles["99.99"]
             == printed[direction]["clat_ns"]["percentile"]["99.990000"]
         )
+
+
+def test_total_of_a_mix_is_a_measurement_of_its_own() -> None:
+    submit(fio_output=read_fio("16_randrw7030_json.out"))
+
+    normalize_batch()
+
+    measured = {row.series.direction: row for row in Measurement.objects.select_related("series")}
+    read, write, mixed = (measured[name] for name in ("read", "write", "mixed"))
+    assert mixed.iops == read.iops + write.iops
+    assert mixed.total_ios == read.total_ios + write.total_ios
+    assert mixed.latency_max_ns == max(read.latency_max_ns, write.latency_max_ns)
+    assert (mixed.latency_p99_ns, mixed.missing["percentiles"]) == (None, "groups-without-bins")
+    assert (mixed.series.rw, mixed.series.read_share_percent) == ("randrw", 70)
 
 
 def test_layout_environment_and_workload_are_typed_columns() -> None:

@@ -155,6 +155,7 @@ def test_place_of_a_measurement_is_that_of_the_table() -> None:
         (1, "randwrite", "write"),
         (2, "randrw", "read"),
         (3, "randrw", "write"),
+        (4, "randrw", "mixed"),
     ]
 
 
@@ -233,7 +234,9 @@ def test_output_is_read_from_an_envelope() -> None:
 
     measurements = derive_body(body, 0, has_envelope=True).measurements
 
-    assert [each.direction for each in measurements] == ["read", "write"]
+    assert [each.direction for each in measurements] == ["read", "write", "mixed"]
+    iops = next(value for value in measurements[2].values if value.name == "iops")
+    assert iops.how == "sum of 2 directions"
 
 
 @pytest.mark.parametrize(

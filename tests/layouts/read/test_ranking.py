@@ -218,6 +218,8 @@ def test_mixed_pattern_adds_both_directions_and_takes_the_larger_latency() -> No
     values: dict[str, dict[str, Any]] = {
         "read": {"iops": 7000.0, "latency_p99_ns": 1e6},
         "write": {"iops": 3000.0, "latency_p99_ns": 2e6},
+        # The total of the mix is measured, too, and counts once.
+        "mixed": {"iops": 10_000.0, "latency_p99_ns": 9e6},
     }
     runs = make_runs(host, [NOON], target=target)
     for direction, numbers in values.items():
