@@ -305,6 +305,27 @@ def test_drop_of_one_of_three_drives_is_found_when_history_is_read_again_without
     assert set(Notice.objects.values_list("incident__changes__series__target_name", flat=True)) == {"sda"}
 
 
+def test_slow_drive_is_named_in_the_title_and_compared_with_other_hosts(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silence_queue(monkeypatch)
+    for host, drive in (("db-2", "sdx"), ("db-3", "sdy")):
+        post_drives(34, host=host, speeds={drive: 500})
+    post_drives(24, speeds={"sda": 500, "sdb": 480, "sdc": 500})
+    post_drives(10, speeds={"sda": 500, "sdb": 480, "sdc": 80}, start=24)
+    client.force_login(make_user())
+    with at_time(NOON + 34 * STEP):
+        tasks.judge()
+        page = " ".join(client.get("/hosts/db-1/").content.decode().split())
+
+    incident = Incident.objects.get()
+    assert incident.title.startswith(
+        "db-1, sdc: IOPS −84 % in 1 of 3 series, only this host (2 peers with the same"
+    )
+    assert "Random read · sdc is 84 % below the median of 2 peers." in page
+    assert "Compare the 3 targets of this host" in page
+
+
 @pytest.mark.parametrize("arguments", [(), ("--dry-run",)])
 def test_command_lists_what_is_split(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     with before_names():
@@ -623,9 +644,12 @@ def test_other_drives_of_a_host_are_no_peers(monkeypatch: pytest.MonkeyPatch) ->
         tasks.judge()
         host = read_host("db-1")
         assert host is not None
-        (pattern,) = read_host_patterns(host)
+        patterns = read_host_patterns(host)
 
-    assert (pattern.series_count, pattern.compared_count, pattern.comparison) == (2, 0, None)
+    assert [(each.target, each.series_count, each.comparison) for each in patterns] == [
+        ("sda", 1, None),
+        ("sdb", 1, None),
+    ]
 
 
 def test_drives_of_two_hosts_are_compared_by_their_names_first(

@@ -21,7 +21,6 @@ from benchapp.charts.texts.levels import describe_level_range, describe_mark
 from benchapp.framework.read.days import DayRange
 from benchapp.framework.times import format_day, format_moment
 from benchapp.series.read.selected_levels import NOW, LevelRange
-from benchapp.series.read.titles import describe_value
 from benchapp.storage.read.hosts import HostRow
 from benchapp.storage.read.patterns import HostPattern
 
@@ -83,8 +82,7 @@ def _split(pattern: HostPattern) -> tuple[str, str]:
 
 def _draw_pattern(canvas: Canvas, box: ImageBox, pattern: HostPattern, *, color: str, days: DayRange) -> None:
     colors, level = canvas.colors, pattern.level
-    name = describe_value("pattern", pattern.pattern)
-    canvas.write(box.left, box.top, shorten_text(name, box.width, weight="bold"), weight="bold")
+    canvas.write(box.left, box.top, shorten_text(pattern.name, box.width, weight="bold"), weight="bold")
     low, high = (format_value(value, pattern.metric.unit) for value in (level.p10, level.p90))
     spread = f", p10–p90 {low} to {high}" if level.n > 1 else ""
     value = f"{format_with_unit(level.median, pattern.metric)}{spread}, n = {level.n}"

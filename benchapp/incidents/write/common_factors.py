@@ -119,6 +119,7 @@ class Breadth:
     """Affected and measured series of an incident. common_factors: as `Incident.common_factors`.
 
     reach: the share of the series of its hosts and pools that is affected, or of those of its volume type if larger.
+    target: the name of the one target whose series are affected, "" if there are several or no others.
     """
 
     scopes: tuple[str, ...]
@@ -126,6 +127,7 @@ class Breadth:
     all_cells: int
     reach: float
     common_factors: list[dict[str, Any]]
+    target: str = ""
 
 
 def measure_breadth(incident: Incident) -> Breadth:
@@ -159,7 +161,14 @@ def measure_breadth(incident: Incident) -> Breadth:
             factors.extend(_compare_elsewhere(incident, scopes[0], changed))
     shares = [one.coverage for one in found if one.dimensions == ("volume_type",)]
     reach = max([len(changed) / max(len(cells), 1), *shares])
-    return Breadth(tuple(scopes), len(changed), len(cells), reach, factors)
+    return Breadth(tuple(scopes), len(changed), len(cells), reach, factors, _find_target(changed, others))
+
+
+def _find_target(changed: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> str:
+    """Return the name of the target that all changed series have and another one has not; else ""."""
+    names = {cell["target_name"] for cell in changed}
+    is_one = len(names) == 1 and any(cell["target_name"] not in names for cell in others)
+    return names.pop() or "" if is_one else ""
 
 
 def _read_cells(scopes: Sequence[str]) -> Iterator[dict[str, Any]]:

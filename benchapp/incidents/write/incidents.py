@@ -601,10 +601,13 @@ def find_start(changes: Sequence[Change], metric: str) -> datetime:
 def write_title(typical: MetricSize, breadth: Breadth, *, slope: Slope | None) -> str:
     """Return the title: place, typical metric, median and range of its changes, number of its series, common factor.
 
+    The place is the host or pool, with the target if only one of its targets is affected.
+
     slope: of a gradual change.
     """
     scopes = breadth.scopes
     place = scopes[0].partition(":")[2] if len(scopes) == 1 else name_scopes(scopes)
+    place += f", {breadth.target}" if breadth.target else ""
     counts = [format_integer(count) for count in (typical.series, breadth.all_cells)]
     cells = f"{' of '.join(counts)} series" if breadth.all_cells > 1 else "1 series"
     size = format_signed_percent(typical.relative)
@@ -616,7 +619,10 @@ def write_title(typical: MetricSize, breadth: Breadth, *, slope: Slope | None) -
         verb = "decreased" if typical.relative < 0 else "increased"
         size = f"{verb} by {size.replace('−', '').replace('+', '')} {_write_days(slope)}"
     title = f"{place}: {CATALOG[typical.metric].label} {size} in {cells}"
-    factors: list[dict[str, Any]] = [one for one in breadth.common_factors if one["dimension"] != "scope"][:1]
+    said = ("scope", "target_name") if breadth.target else ("scope",)
+    factors: list[dict[str, Any]] = [one for one in breadth.common_factors if one["dimension"] not in said][
+        :1
+    ]
     return (f"{title}, {factors[0]['text']}" if factors else title)[:_TITLE_MAXIMUM]
 
 

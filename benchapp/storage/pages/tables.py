@@ -33,7 +33,6 @@ from benchapp.framework.times import format_age, format_day
 from benchapp.incidents.pages.texts import SEVERITIES
 from benchapp.incidents.read.series_status import SEVERITY_ORDER, ScopeMark, measure_size
 from benchapp.models import Severity
-from benchapp.series.read.titles import describe_value
 from benchapp.storage.agent_archive import read_agent_version
 from benchapp.storage.read.hosts import HostRow, is_outdated
 from benchapp.storage.read.patterns import POOL_RUNS_MINIMUM, HostPattern
@@ -416,7 +415,7 @@ def _summarize_peers(host: HostRow, patterns: Sequence[HostPattern]) -> list[str
     if not worse:
         return [f"{format_count(len(compared), 'pattern')} at most 5 % below the peers."]
     named = [
-        f"{describe_value('pattern', pattern.pattern).capitalize()} is {_describe_comparison(host, pattern)}."
+        f"{pattern.name[:1].upper()}{pattern.name[1:]} is {_describe_comparison(host, pattern)}."
         for pattern in worse[:_NAMED_MAXIMUM]
     ]
     more = len(worse) - _NAMED_MAXIMUM
@@ -428,6 +427,8 @@ def _make_pattern_line(
 ) -> PatternLine:
     comparison, metric = pattern.comparison, pattern.metric
     asked = Filter().with_value(*host.scope.split(":", 1)).with_value("pattern", pattern.pattern)
+    if pattern.target:
+        asked = asked.with_value("target_name", pattern.target)
     peers = (
         f"{format_with_unit(comparison.minimum, metric)} – {format_with_unit(comparison.maximum, metric)}"
         if comparison
@@ -438,7 +439,7 @@ def _make_pattern_line(
     several = pattern.compared_count > 1 and pattern.typical_relative is not None
     return PatternLine(
         pattern=pattern,
-        name=describe_value("pattern", pattern.pattern),
+        name=pattern.name,
         series_url=f"{reverse('series_list')}?{query}",
         url=f"{reverse('series', args=[pattern.series.id])}{f'?{own}' if own else ''}",
         level=format_with_unit(pattern.level.median, metric),
@@ -508,7 +509,7 @@ def _make_chart(pattern: HostPattern, days: DayRange, url: str) -> PatternChart 
         end=end,
         first_day=format_day(days.first_at, has_year=False),
         last_day=format_day(days.last_at, has_year=False),
-        description=f"{describe_value('pattern', pattern.pattern)}: {end} of the level of {format_day(days.first_at)};"
+        description=f"{pattern.name}: {end} of the level of {format_day(days.first_at)};"
         f" lowest {min(known) * 100:.0f} %, highest {max(known) * 100:.0f} %",
         url=url,
     )

@@ -267,6 +267,7 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
         "is_past": span.to_at is not None,
         "incidents": make_incident_lines(list_incidents_by_id(row.mark.incident_ids if row.mark else ())),
         "lines": lines,
+        "target_count": len({pattern.target for pattern in patterns}),
         "has_charts": any(line.chart for line in lines),
         "days": days,
         "first_day": format_day(days.first_at),

@@ -18,7 +18,7 @@ from benchapp.series.read.levels import CurrentLevel
 from benchapp.series.read.relative_levels import read_relative_levels
 from benchapp.series.read.selected_levels import NOW, LevelRange, match_span, read_main_levels
 from benchapp.series.read.series import SeriesRow, read_rows, with_points
-from benchapp.series.read.titles import order_value
+from benchapp.series.read.titles import describe_value, order_value
 from benchapp.storage.read.hosts import HISTORY_SERIES_MAXIMUM, HostRow
 
 _IOPS: Final = CATALOG["iops"]
@@ -51,6 +51,9 @@ _POOL_LEVELS: Final = (
     " GROUP BY wanted.series_id, run.host_id HAVING count(*) >= %s"
 )
 
+# A pattern, and the target that it is measured on.
+_Place = tuple[str, str | None]
+
 
 @dataclass(frozen=True, slots=True)
 class PeerComparison:
@@ -74,7 +77,7 @@ class PeerComparison:
 
 @dataclass(frozen=True, slots=True)
 class HostPattern:
-    """One pattern of a host.
+    """One pattern of a host, or of one of its targets. target: its name; None if the host has no other.
 
     series: the one that deviates most from its peers to the worse side; without peers the one measured last. level,
     metric, comparison, mark: of that series; comparison: None without peers. series_count: of the pattern;
@@ -83,6 +86,7 @@ class HostPattern:
     """
 
     pattern: str
+    target: str | None
     series: SeriesRow
     metric: Metric
     level: CurrentLevel
@@ -94,6 +98,12 @@ class HostPattern:
     history: tuple[float | None, ...]
 
     @property
+    def name(self) -> str:
+        """Return the pattern with its target: "random read · /data"."""
+        name = describe_value("pattern", self.pattern)
+        return f"{name} · {self.target}" if self.target else name
+
+    @property
     def is_worse(self) -> bool:
         """Return whether the series shown is on the worse side of its peers."""
         return self.comparison is not None and _measure_loss(self.comparison, self.metric) > 0
@@ -102,7 +112,7 @@ class HostPattern:
 def read_host_patterns(
     host: HostRow, *, span: LevelRange = NOW, days: DayRange | None = None
 ) -> list[HostPattern]:
-    """Return the patterns of a host, or of its pool, sequential before random, with at most twelve queries.
+    """Return the patterns of each target of a host, or of its pool, sequential before random; at most twelve queries.
 
     span: of series with runs in it, and their levels at its end: without comparisons and marks if it is past, which are
     those of today; six more queries. days: of the histories, by default the last 90.
@@ -115,16 +125,20 @@ def read_host_patterns(
         with_points()
         .filter(match_span(span), scope=host.scope)
         .order_by("-last_at", "-id")
-        .values_list("id", "rw", "direction")[:HISTORY_SERIES_MAXIMUM]
+        .values_list("id", "rw", "direction", "target_name")[:HISTORY_SERIES_MAXIMUM]
     )
-    patterns = {series_id: name_pattern(rw, direction) for series_id, rw, direction in rows}
+    has_several = len({target for *_, target in rows}) > 1
+    patterns = {
+        series_id: (name_pattern(rw, direction), target if has_several else None)
+        for series_id, rw, direction, target in rows
+    }
     main = read_main_levels(list(patterns), span=span)
     levels = {series_id: found.level for series_id, found in main.items()}
     metrics = {series_id: found.metric for series_id, found in main.items()}
     ids = [series_id for series_id in patterns if series_id in levels]
     comparisons = {} if span.to_at else _read_comparisons(host, ids, levels, metrics)
     histories = _read_histories({series_id: patterns[series_id] for series_id in ids}, days)
-    members: dict[str, list[int]] = {}
+    members: dict[_Place, list[int]] = {}
     for series_id in ids:
         members.setdefault(patterns[series_id], []).append(series_id)
     shown = {
@@ -138,7 +152,8 @@ def read_host_patterns(
     marks = {} if span.to_at else read_series_marks(list(series), metric=_IOPS.name)
     return [
         HostPattern(
-            pattern=pattern,
+            pattern=pattern[0],
+            target=pattern[1],
             series=series[shown[pattern]],
             metric=metrics[shown[pattern]],
             level=levels[shown[pattern]],
@@ -149,14 +164,17 @@ def read_host_patterns(
             typical_relative=median(each.relative for each in compared) if compared else None,
             history=histories.get(pattern, ()),
         )
-        for pattern, group in sorted(members.items(), key=lambda item: order_value("pattern", item[0]))
+        for pattern, group in sorted(
+            members.items(),
+            key=lambda item: (order_value("pattern", item[0][0]), order_value("target_name", item[0][1])),
+        )
     ]
 
 
 def _read_histories(
-    patterns: Mapping[int, str], days: DayRange | None
-) -> dict[str, tuple[float | None, ...]]:
-    """Return the relative level of each pattern by day. patterns: of series by id."""
+    patterns: Mapping[int, _Place], days: DayRange | None
+) -> dict[_Place, tuple[float | None, ...]]:
+    """Return the relative level of each pattern of a target by day. patterns: of series by id."""
     names = list(dict.fromkeys(patterns.values()))
     histories = read_relative_levels(
         sql.SQL(
