@@ -213,9 +213,12 @@ def sweep() -> None:
 
 @shared_task(time_limit=90)
 def renormalize() -> None:
-    """Read again what an older parser read, while nothing fresh waits. Never retried: beat comes every minute."""
+    """Read again what an older parser read, or a mapping names, while nothing fresh waits.
+
+    Never retried: beat comes every minute.
+    """
     started = time.monotonic()
-    while settings.AUTO_RENORMALIZE and time.monotonic() - started < _TASK_BUDGET_S and not has_waiting():
+    while time.monotonic() - started < _TASK_BUDGET_S and not has_waiting():
         if reparse_outdated() == 0:
             break
     _hint_judge()

@@ -75,6 +75,8 @@ API = {
     "api/v1/hosts/<str:name>/requests/<uuid:request_id>": (API_READERS, Row("DELETE", API_EDITORS)),
     "api/v1/hosts/<str:name>": (API_READERS, Row("PATCH", API_ADMINS)),
     "api/v1/hosts/<str:name>/pool-move": (API_READERS,),
+    "api/v1/target-mappings": (API_READERS, Row("POST", API_EDITORS)),
+    "api/v1/target-mappings/<int:mapping_id>": (Row("DELETE", API_EDITORS),),
     "api/v1/hosts/<str:name>/tokens": (Row("GET", API_ADMINS), Row("POST", API_ADMINS)),
     "api/v1/changes": (API_READERS,),
     **{
@@ -254,6 +256,7 @@ WEB = {
     "requests/add": (Row("POST", PAGE_EDITORS),),
     "hosts/<host_name:name>/token": (Row("POST", PAGE_ADMINS),),
     "hosts/<host_name:name>/pool": (Row("GET", PAGE_ADMINS), Row("POST", PAGE_ADMINS)),
+    "hosts/<host_name:name>/target-name": (Row("GET", PAGE_EDITORS), Row("POST", PAGE_EDITORS)),
     "hosts/<host_name:name>/retired": (Row("POST", PAGE_ADMINS),),
     "tokens/": (Row("GET", PAGE_ADMINS),),
     "tokens/add": (Row("POST", PAGE_ADMINS),),

@@ -52,6 +52,7 @@ from benchapp.models import (
     State,
     Submission,
     Target,
+    TargetMapping,
     User,
     WantedSchedule,
     Workload,
@@ -419,6 +420,12 @@ def make_price(**fields: Any) -> Price:
         **fields,
     }
     return Price.objects.create(**values)
+
+
+def make_target_mapping(**fields: Any) -> TargetMapping:
+    """Make a mapping of a pattern to a target name, of a host."""
+    values = {"scope": "host:db-7", "pattern": "/mnt/run-*", "target_name": "data", **fields}
+    return TargetMapping.objects.create(**values)
 
 
 def make_signed_link(**fields: Any) -> SignedLink:

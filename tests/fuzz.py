@@ -51,6 +51,7 @@ from benchapp.accounts.write.tokens import issue_token
 from benchapp.storage.write.hosts import issue_host_token
 from tests.factories import make_change, make_detection_policy, make_dry_run, make_incident, make_planned_event
 from tests.factories import (
+    make_target_mapping,
     make_price,
     make_signed_link,
     make_request_policy,
@@ -76,6 +77,7 @@ known = {
     "policy_id": make_detection_policy().pk,
     "dry_run_id": make_dry_run().pk,
     "price_id": make_price().pk,
+    "mapping_id": make_target_mapping().pk,
     "link_id": make_signed_link(created_by=person).pk,
     "wanted_id": make_wanted_schedule().pk,
     "request_id": str(make_run_request(host).pk),

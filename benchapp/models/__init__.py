@@ -91,7 +91,7 @@ from benchapp.models.study import (
     StudySnapshot,
     StudySnapshotImage,
 )
-from benchapp.models.submission import Kind, State, Submission
+from benchapp.models.submission import REREAD, Kind, State, Submission
 from benchapp.models.subscription import (
     WITHHELD,
     Channel,
@@ -103,6 +103,7 @@ from benchapp.models.subscription import (
     Subscription,
     ThresholdViolation,
 )
+from benchapp.models.target_mapping import TargetMapping
 from benchapp.models.wanted_schedule import (
     WANTED_SCHEDULES_MAXIMUM,
     ScheduleAdoption,
@@ -119,6 +120,7 @@ __all__ = [
     "OPEN_REQUEST_STATES",
     "PRICE_AMOUNTS",
     "RECENTLY_REPORTED",
+    "REREAD",
     "SAMPLE_HOST",
     "STATED_CHANGE",
     "TARGET_FIELDS",
@@ -195,6 +197,7 @@ __all__ = [
     "Submission",
     "Subscription",
     "Target",
+    "TargetMapping",
     "Theme",
     "ThresholdViolation",
     "Throttle",

@@ -197,6 +197,7 @@ class AuditKind(models.TextChoices):
     STUDY = "study", "Study"
     SUBMISSION = "submission", "Submission"
     SUBSCRIPTION = "subscription", "Subscription"
+    TARGET_MAPPING = "target_mapping", "Target name"
     TOKEN = "token", "Token"
 
 

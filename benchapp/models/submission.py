@@ -1,11 +1,14 @@
 """Submissions: one POST each, stored as received; the table is the work queue."""
 
-from typing import Self
+from typing import Final, Self
 
 from django.db import models
 from django.utils import timezone
 
 from benchapp.models.host import Host
+
+# Version of the parser of a stored submission that is to be read again, whatever read it.
+REREAD: Final = 0
 
 
 class State(models.TextChoices):

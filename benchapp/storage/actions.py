@@ -26,6 +26,8 @@ from benchapp.models import (
     ThresholdViolation,
     User,
 )
+from benchapp.storage.read.target_mappings import list_mappings
+from benchapp.storage.target_mappings import request_reread
 from benchapp.storage.write.hosts import note_change
 from benchapp.storage.write.identity import SERIES_KEY_VERSION, series_key
 
@@ -111,6 +113,8 @@ def set_pool(name: str, pool: str, *, by: User | None = None, via: str = "") -> 
     if sources:
         _move_all(host, pool, sources, move)
     Host.objects.filter(pk=host.pk).update(pool=pool)
+    if list_mappings([host.scope, move.to_scope]):
+        request_reread(Host.objects.filter(pk=host.pk))
     note_change("pool_set", name, {"pool": host.pool}, {"pool": pool}, by=by, via=via)
     return move
 

@@ -25,6 +25,7 @@ from benchapp.intake.normalize.time_limit import DOCUMENT_LIMIT_S, TookTooLong, 
 from benchapp.intake.posts.submissions import unpack
 from benchapp.models import Kind, State, Submission
 from benchapp.requests.write.polling import settle_requests
+from benchapp.storage.read.target_mappings import read_name_mappings
 
 log = structlog.get_logger(__name__)
 
@@ -207,7 +208,7 @@ def _count_time_out(submission_id: UUID) -> None:
 
 
 def exclude_imports() -> None:
-    """Make imports of archives, and moves of hosts to pools, wait for this transaction.
+    """Make imports of archives, moves of hosts to pools, and changes of mappings wait for this transaction.
 
     Raises ImportRunning while one runs.
     """
@@ -300,6 +301,8 @@ def lock_sources(ids: Sequence[UUID], *, state: State | None = State.RECEIVED) -
     rows = Submission.objects.select_for_update(of=("self",), skip_locked=True).select_related("host")
     if state is not None:
         rows = rows.filter(state=state)
+    chosen = list(rows.filter(id__in=ids, body__isnull=False).order_by("received_at", "id"))
+    mappings = read_name_mappings({row.host for row in chosen})
     return [
         SubmissionSource(
             submission_id=row.id,
@@ -310,8 +313,9 @@ def lock_sources(ids: Sequence[UUID], *, state: State | None = State.RECEIVED) -
             body=unpack(bytes(row.body or b"")),
             parameters=row.parameters,
             received_at=row.received_at,
+            mappings=mappings[row.host_id],
         )
-        for row in rows.filter(id__in=ids, body__isnull=False).order_by("received_at", "id")
+        for row in chosen
     ]
 
 

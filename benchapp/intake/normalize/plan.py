@@ -60,12 +60,14 @@ _UNKNOWN: Final = MeasuredTarget(None)
 class PlannedTarget:
     """A row of Target. former_keys: of the targets that the same storage had before its name was known, best first.
 
-    measured: what was opened, and is_other: not what the environment of the run describes.
+    mapping_keys: those that only mappings of names distinguish from it. measured: what was opened, and is_other: not
+    what the environment of the run describes.
     """
 
     key: bytes
     fields: Mapping[str, Any]
     former_keys: tuple[bytes, ...] = ()
+    mapping_keys: frozenset[bytes] = frozenset()
     measured: MeasuredTarget = _UNKNOWN
     is_other: bool = False
 
@@ -189,7 +191,7 @@ def _plan_run(
     context = read_run_context(
         document, environment=environment, target=sender.target, conditions=conditions, failure=failure
     )
-    targets = _plan_targets(sender, document, is_pool=source.scope.startswith("pool:"))
+    targets = _plan_targets(source, sender, document)
     contexts = [
         describe_other(context, environment, target=each.fields, entry=each.measured.entries[0])
         if each.is_other
@@ -293,7 +295,7 @@ def _refuse_time(moment: datetime) -> Note:
     )
 
 
-def _plan_targets(sender: SenderContext, document: Document, *, is_pool: bool) -> list[PlannedTarget]:
+def _plan_targets(source: SubmissionSource, sender: SenderContext, document: Document) -> list[PlannedTarget]:
     """Return the target of each group of jobs."""
     planned: dict[tuple[object, ...], PlannedTarget] = {}
     targets = []
@@ -303,9 +305,10 @@ def _plan_targets(sender: SenderContext, document: Document, *, is_pool: bool) -
             numjobs=group.numjobs,
             client=group.hostname,
             opened=sender.targets,
-            is_pool=is_pool,
+            is_pool=source.scope.startswith("pool:"),
+            mappings=source.mappings,
         )
-        identity = (measured.name, measured.other_names, *map(id, measured.entries))
+        identity = (measured.name, measured.other_names, measured.mapping_names, *map(id, measured.entries))
         if identity not in planned:
             planned[identity] = _plan_target(sender, measured)
         targets.append(planned[identity])
@@ -325,8 +328,15 @@ def _plan_target(sender: SenderContext, measured: MeasuredTarget) -> PlannedTarg
     names = (stated, None) if stated else (measured.name, *measured.other_names, None)
     key = key_of(fields)
     former_keys = dict.fromkeys(key_of({**given, "target_name": name}) for name in names)
+    mapping_names = () if stated else measured.mapping_names
+    mapping_keys = dict.fromkeys(key_of({**fields, "target_name": name}) for name in mapping_names)
     return PlannedTarget(
-        key, fields, tuple(each for each in former_keys if each != key), measured, is_other=is_other
+        key,
+        fields,
+        tuple(each for each in {**mapping_keys, **former_keys} if each != key),
+        frozenset(mapping_keys),
+        measured,
+        is_other=is_other,
     )
 
 

@@ -9,12 +9,13 @@ from django.utils import timezone
 
 from benchapp.intake.normalize.batch import Rejection, plan_or_reject
 from benchapp.intake.normalize.parsing_process import ParsingFailed, call_in_process
-from benchapp.intake.normalize.plan import PlannedMeasurement, PlannedRun
+from benchapp.intake.normalize.plan import Plan, PlannedMeasurement, PlannedRun
 from benchapp.intake.normalize.sender_context import SubmissionSource
 from benchapp.intake.normalize.series_lookup import find_series, list_planned
 from benchapp.intake.posts.format_check import Fault, check_format_quickly
 from benchapp.intake.posts.submissions import IncomingSubmission
 from benchapp.models import TARGET_FIELDS, WORKLOAD_FIELDS, Host, Series
+from benchapp.storage.read.target_mappings import read_name_mappings
 
 # Existing series that a new one is compared with, those with the newest runs; comparing takes 10 µs each.
 _CANDIDATES_MAXIMUM: Final = 500
@@ -79,28 +80,32 @@ def check_format_in_process(output: bytes) -> Fault | None:
 
 def preview_incoming(submission: IncomingSubmission, submission_id: UUID) -> Preview | Rejection:
     """Return what a submission that is not stored would write, or why it would be rejected; received now."""
+    host = Host.objects.get(pk=submission.host_id)
     return preview_submission(
         SubmissionSource(
             submission_id=submission_id,
-            host_id=submission.host_id,
-            scope=Host.objects.get(pk=submission.host_id).scope,
+            host_id=host.pk,
+            scope=host.scope,
             kind=submission.kind,
             body=submission.body,
             parameters=submission.parameters or {},
             received_at=timezone.now(),
+            mappings=read_name_mappings([host])[host.pk],
         )
     )
 
 
-def preview_submission(source: SubmissionSource) -> Preview | Rejection:
-    """Return what storing a submission would write, or why it would be rejected; two queries and one per direction.
-
-    It is parsed in another process, within the time limit of a worker.
-    """
+def plan_in_process(source: SubmissionSource) -> Plan | Rejection:
+    """Plan as `plan_or_reject`, in another process within the time limit of a worker."""
     try:
-        plan = call_in_process(plan_or_reject, source)
+        return call_in_process(plan_or_reject, source)
     except ParsingFailed as error:
-        plan = Rejection(source.submission_id, error.code, f"{error}: split the result")
+        return Rejection(source.submission_id, error.code, f"{error}: split the result")
+
+
+def preview_submission(source: SubmissionSource) -> Preview | Rejection:
+    """Return what storing a submission would write, or why it would be rejected; two queries and one per direction."""
+    plan = plan_in_process(source)
     if isinstance(plan, Rejection):
         return plan
     planned = list_planned([plan])

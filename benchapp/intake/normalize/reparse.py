@@ -4,13 +4,14 @@ Submissions of an older parser are parsed again in small batches, so that a seri
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID
 
 import structlog
+from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection, transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
@@ -30,12 +31,24 @@ from benchapp.intake.normalize.reparse_report import (
     ReparseDifference,
     compare_rows,
     list_new_names,
+    pair_rows,
     read_rows,
 )
+from benchapp.intake.normalize.sender_context import SubmissionSource
 from benchapp.intake.normalize.store import store_plans
-from benchapp.models import Series, State, Submission
+from benchapp.models import REREAD, Series, State, Submission, TargetMapping
 
 _BATCH_SIZE: Final = 50
+_MOVE_CHANGES: Final = (
+    "UPDATE benchapp_change SET series_id = chosen.to_id FROM ("
+    " SELECT DISTINCT ON (moved.to_id, change.metric, change.started_at) change.id, moved.to_id"
+    "  FROM unnest(%s::bigint[], %s::bigint[], %s::bigint[]) AS moved(run_id, from_id, to_id)"
+    "  JOIN benchapp_change change ON change.series_id = moved.from_id AND change.run_id = moved.run_id"
+    "  WHERE NOT EXISTS (SELECT FROM benchapp_change twin WHERE twin.series_id = moved.to_id"
+    "   AND twin.metric = change.metric AND twin.started_at = change.started_at)"
+    "  ORDER BY moved.to_id, change.metric, change.started_at, change.id) chosen"
+    " WHERE benchapp_change.id = chosen.id"
+)
 
 
 @dataclass(slots=True)
@@ -43,7 +56,7 @@ class ReparseOutcome:
     """Result of parsing again, or of a dry run. lost: points that each series loses, by id; negative: gains.
 
     names: of targets that were not known before, by the series that had their measurements; of several, the series is
-    split, and goes on under the first.
+    split, and goes on under the first. moves: measurements by (series before, name of its target, series after, name).
     """
 
     read: int = 0
@@ -54,6 +67,7 @@ class ReparseOutcome:
     series_ids: set[int] = field(default_factory=set)
     lost: Counter[int] = field(default_factory=Counter)
     names: dict[int, list[str]] = field(default_factory=dict)
+    moves: Counter[tuple[int, str | None, int, str | None]] = field(default_factory=Counter)
 
     def add_names(self, names: Iterable[tuple[int, str]]) -> None:
         """Add names of targets, each once, by series."""
@@ -89,7 +103,7 @@ def renormalize(ids: Sequence[UUID], *, is_dry_run: bool) -> Iterator[ReparseOut
     for start in range(0, len(ids), _BATCH_SIZE):
         with transaction.atomic():
             exclude_imports()
-            outcome = _renormalize_batch(ids[start : start + _BATCH_SIZE])
+            outcome = renormalize_batch(ids[start : start + _BATCH_SIZE])
             if is_dry_run:
                 transaction.set_rollback(True)
         yield outcome
@@ -105,12 +119,17 @@ def count_emptied(lost: Mapping[int, int], *, is_dry_run: bool) -> int:
     return sum(count == (fewer[series_id] if is_dry_run else 0) for series_id, count in counts)
 
 
-def _renormalize_batch(ids: Sequence[UUID]) -> ReparseOutcome:
+def renormalize_batch(
+    ids: Sequence[UUID],
+    *,
+    plan: Callable[[SubmissionSource], Plan | Rejection] = plan_or_reject,
+) -> ReparseOutcome:
+    """Parse these submissions again; call inside a transaction. Changes follow the runs that they began with."""
     outcome = ReparseOutcome()
     plans: list[Plan] = []
     for source in lock_sources(ids, state=None):
         outcome.read += 1
-        planned = plan_or_reject(source)
+        planned = plan(source)
         if isinstance(planned, Plan):
             plans.append(planned)
         else:
@@ -119,15 +138,39 @@ def _renormalize_batch(ids: Sequence[UUID]) -> ReparseOutcome:
     before = read_rows(planned_ids)
     outcome.series_ids.update(store_plans(plans, is_reread=True).series_ids)
     after = read_rows(planned_ids)
+    moved: set[tuple[int, int, int]] = set()
     for submission_id in planned_ids:
         differences = list(compare_rows(submission_id, before[submission_id], after[submission_id]))
         outcome.differences.extend(differences)
         outcome.unchanged += not differences
         outcome.add_names(list_new_names(before[submission_id], after[submission_id]))
+        for old, new in pair_rows(before[submission_id], after[submission_id]):
+            if old and new:
+                row = (
+                    old["series_id"],
+                    old["series__target_name"],
+                    new["series_id"],
+                    new["series__target_name"],
+                )
+                outcome.moves[row] += 1
+                moved.add((old["run"], old["series_id"], new["series_id"]))
         outcome.lost.update(before[submission_id].count_points())
         outcome.lost.subtract(after[submission_id].count_points())
+    _move_changes(moved)
     outcome.recovered = _settle(planned_ids)
     return outcome
+
+
+def _move_changes(moved: Collection[tuple[int, int, int]]) -> None:
+    """Have changes follow the run that they began with, of (run, series before, series after).
+
+    They stay where the run has a measurement still, and where the other series has the change already.
+    """
+    staying = {(run_id, before) for run_id, before, after in moved if before == after}
+    rows = sorted((run, old, new) for run, old, new in moved if (run, old) not in staying)
+    if rows:
+        with connection.cursor() as cursor:
+            cursor.execute(_MOVE_CHANGES, [list(column) for column in zip(*rows, strict=True)])
 
 
 def _settle(ids: Sequence[UUID]) -> int:
@@ -156,8 +199,8 @@ def count_outdated(*, limit: int) -> int:
     with connection.cursor() as cursor:
         cursor.execute(
             "SELECT count(*) FROM (SELECT FROM benchapp_submission WHERE state = %s AND body IS NOT NULL"
-            " AND parser_version < %s LIMIT %s) AS outdated",
-            [State.STORED.value, PARSER_VERSION, limit],
+            " AND parser_version > %s AND parser_version < %s LIMIT %s) AS outdated",
+            [State.STORED.value, REREAD, PARSER_VERSION, limit],
         )
         count: int = cursor.fetchone()[0]
     return count
@@ -166,12 +209,16 @@ def count_outdated(*, limit: int) -> int:
 def reparse_outdated() -> int:
     """Parse the oldest of them again and return the number claimed; 0 if none is left.
 
+    Without AUTO_RENORMALIZE only those of changed mappings. The last of these ends the mappings that were removed.
+
     As in `normalize_batch`, the claim counts the attempt and commits first; one that failed before is claimed alone,
     and skipped after five failures. Those that cannot be parsed any more keep their runs and are not tried again.
     0, too, while an archive is imported.
     """
     ids = _claim()
     if not ids:
+        if not has_rereads():
+            TargetMapping.objects.filter(removed_at__isnull=False).delete()
         return 0
     rejected: list[Rejection] = []
     try:
@@ -222,10 +269,14 @@ def _claim() -> list[UUID]:
 
 def _find_outdated() -> QuerySet[Submission]:
     """Return them in the order of their partial index, whose condition must be repeated."""
-    older = Submission.objects.filter(
-        state=State.STORED, body__isnull=False, parser_version__lt=PARSER_VERSION
-    )
+    version = PARSER_VERSION if settings.AUTO_RENORMALIZE else REREAD + 1
+    older = Submission.objects.filter(state=State.STORED, body__isnull=False, parser_version__lt=version)
     return older.order_by("parser_version", "received_at")
+
+
+def has_rereads() -> bool:
+    """Return whether history is to be read again because a mapping of names changed."""
+    return Submission.objects.filter(state=State.STORED, body__isnull=False, parser_version=REREAD).exists()
 
 
 def _uncount_attempt(ids: Sequence[UUID]) -> None:

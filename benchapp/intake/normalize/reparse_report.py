@@ -73,6 +73,7 @@ def read_rows(ids: Sequence[UUID]) -> dict[UUID, Rows]:
         Measurement.objects.filter(run__submission_id__in=ids)
         .order_by("run", "position")
         .values(
+            "run",
             "run__submission_id",
             "run__document",
             "series_id",
@@ -97,19 +98,19 @@ def compare_rows(submission_id: UUID, before: Rows, after: Rows) -> Iterator[Rep
         for name in (*_OF_RUN, "traces"):
             if old.get(name) != new.get(name):
                 yield ReparseDifference(submission_id, where, name, *_describe_both(name, old, new))
-    for old, new in _pair(before, after):
+    for old, new in pair_rows(before, after):
         yield from _compare_measurements(submission_id, old, new)
 
 
 def list_new_names(before: Rows, after: Rows) -> Iterator[tuple[int, str]]:
     """Yield the series that measurements had, and the name of their target, for each whose name is another one now."""
-    for old, new in _pair(before, after):
+    for old, new in pair_rows(before, after):
         name = new.get("series__target_name")
         if old and name and name != old["series__target_name"]:
             yield old["series_id"], name
 
 
-def _pair(before: Rows, after: Rows) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+def pair_rows(before: Rows, after: Rows) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
     """Yield each measurement before and after, empty where there is none; of other series by their job."""
     moved: dict[object, list[Mapping[str, Any]]] = defaultdict(list)
     for key, old in before.measurements.items():

@@ -12,6 +12,7 @@ from benchapp.intake.normalize.failure import describe_exit
 from benchapp.intake.posts.envelope import BadEnvelope, SendingAgent, read_envelope
 from benchapp.intake.posts.metadata import read_environment, read_target
 from benchapp.models import Kind
+from benchapp.storage.rules.target_name import NameMapping
 
 
 class Unstorable(Exception):
@@ -24,7 +25,7 @@ class Unstorable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SubmissionSource:
-    """A submission as the plan needs it: scope is the host's, body the exact bytes received."""
+    """A submission as the plan needs it: scope and mappings are the host's, body the exact bytes received."""
 
     submission_id: UUID
     host_id: int
@@ -33,6 +34,7 @@ class SubmissionSource:
     body: bytes
     parameters: Mapping[str, Any]
     received_at: datetime
+    mappings: Sequence[NameMapping] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -200,7 +200,9 @@ def _find_or_create_series(
 def _continue_series(series_id: int, measurement: PlannedMeasurement, targets: Mapping[bytes, int]) -> None:
     """Give a series the target that is known now; its id, changes, verdicts, notes and pins stay."""
     series = Series.objects.select_related("target").get(pk=series_id)
-    former_targets = [*series.former_targets, bytes(series.target.key).hex()]
+    former_targets, former_key = series.former_targets, bytes(series.target.key)
+    if former_key not in measurement.target.mapping_keys:
+        former_targets = [*former_targets, former_key.hex()]
     Series.objects.filter(pk=series_id).update(
         key=measurement.series_key,
         target=targets[measurement.target.key],

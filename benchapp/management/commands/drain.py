@@ -9,7 +9,6 @@ from types import FrameType
 from typing import Any
 
 import structlog
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import InterfaceError, OperationalError, close_old_connections
 
@@ -68,7 +67,7 @@ class Command(BaseCommand):
                     continue
                 if not is_loop:
                     break
-                if settings.AUTO_RENORMALIZE and self._try(reparse_outdated, is_loop=is_loop):
+                if self._try(reparse_outdated, is_loop=is_loop):
                     continue
                 if time.monotonic() - notified_at >= _NOTIFY_INTERVAL_S:
                     self._try(_notify, is_loop=is_loop)

@@ -26,7 +26,7 @@ from benchapp.series.api import points as latency
 from benchapp.series.api import runs as exclusions
 from benchapp.series.api import runs as traces
 from benchapp.series.api import series as dimensions
-from benchapp.storage.api import hosts, tokens
+from benchapp.storage.api import hosts, target_mappings, tokens
 
 
 class ImageFormatConverter:
@@ -104,6 +104,12 @@ urlpatterns = [
     path("hosts/<str:name>", hosts.OneHost.as_view(), name="api_host"),
     path("hosts/<str:name>/pool-move", hosts.HostPoolMove.as_view(), name="api_host_pool_move"),
     path("hosts/<str:name>/tokens", tokens.HostTokens.as_view(), name="api_host_tokens"),
+    path("target-mappings", target_mappings.TargetMappings.as_view(), name="api_target_mappings"),
+    path(
+        "target-mappings/<int:mapping_id>",
+        target_mappings.OneTargetMapping.as_view(),
+        name="api_target_mapping",
+    ),
     path("tokens", tokens.Tokens.as_view(), name="api_tokens"),
     path("tokens/<str:public_id>/rotation", tokens.TokenRotation.as_view(), name="api_token_rotation"),
     path("tokens/<str:public_id>", tokens.OneToken.as_view(), name="api_token"),

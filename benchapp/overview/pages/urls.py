@@ -244,6 +244,7 @@ urlpatterns = [
     page("hosts/<host_name:name>/settings/", hosts.host_settings, "hosts#host"),
     path("hosts/<host_name:name>/token", hosts.make_host_token, name="make_host_token"),
     page("hosts/<host_name:name>/pool", hosts.set_pool, "hosts#pools"),
+    page("hosts/<host_name:name>/target-name", hosts.map_target_name, "numbers#target-names"),
     path("hosts/<host_name:name>/retired", hosts.set_retired, name="set_retired"),
     page("tokens/", tokens.tokens, "api#tokens", "API tokens", "access keys"),
     path("tokens/add", tokens.add_token, name="add_token"),

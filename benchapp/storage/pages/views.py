@@ -47,10 +47,12 @@ from benchapp.framework.pages.time_range import (
 from benchapp.framework.queue import wake_up
 from benchapp.framework.read.pagination import match_times
 from benchapp.framework.times import format_day
+from benchapp.framework.write.conflicts import BadValue
 from benchapp.incidents.pages.maintenance import list_maintenance
 from benchapp.incidents.pages.texts import make_incident_lines
 from benchapp.incidents.read.incidents import list_incidents_by_id
-from benchapp.models import Attempt, Host, PlannedEventState, Role
+from benchapp.intake.normalize.batch import ImportRunning
+from benchapp.models import Attempt, Host, PlannedEventState, Role, TargetMapping
 from benchapp.requests.pages.panel import make_request_panel
 from benchapp.requests.pages.schedules.tables import make_status_lines
 from benchapp.requests.read.run_requests import RequestFilter, read_request_policy
@@ -87,6 +89,14 @@ from benchapp.storage.read.hosts import (
     read_host_histories,
 )
 from benchapp.storage.read.patterns import read_host_patterns
+from benchapp.storage.read.target_mappings import list_host_scopes, list_mappings
+from benchapp.storage.target_mappings import (
+    add_mapping,
+    count_rereads,
+    preview_adding,
+    preview_removal,
+    remove_mapping,
+)
 from benchapp.storage.write.hosts import EnrollmentRefused, issue_host_token, restore_host, retire_host
 
 _ROWS_MAXIMUM: Final = 50
@@ -295,8 +305,9 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
 @require_safe
 @may_read
 def host_settings(request: HttpRequest, name: str) -> HttpResponse:
-    """Show schedule and labels of a host; for admins also pool, retirement and tokens."""
+    """Show schedule, target names and labels of a host; for admins also pool, retirement and tokens."""
     row = _find_host(name)
+    scopes = list_host_scopes(row.name, row.pool)
     scheduled = list_scheduled_hosts(host_name=name, limit=1)
     status = read_statuses(scheduled, now=timezone.now())[row.id]
     context = {
@@ -307,6 +318,9 @@ def host_settings(request: HttpRequest, name: str) -> HttpResponse:
         "labels": sorted(row.labels.items()),
         "schedule_lines": list_lines(row),
         "no_schedule_reason": explain_no_schedule(row),
+        "mappings": list_mappings(scopes),
+        "mapping_scopes": [(scope, scope.replace(":", " ", 1)) for scope in scopes],
+        "rereads": count_rereads(row.scope),
         "policy": read_request_policy(row.name),
         "tokens": read_tokens(row.id),
         "now": timezone.now(),
@@ -378,6 +392,52 @@ def set_pool(request: HttpRequest, name: str) -> HttpResponse:
     place = f"to pool {pool}" if pool else "out of its pool"
     messages.success(request, f"{name} moved {place}, with {count}.", extra_tags="good")
     return redirect(f"{reverse('host_settings', args=[name])}?{urlencode({'former_pool': host.pool})}")
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@needs_role(Role.EDITOR)
+def map_target_name(request: HttpRequest, name: str) -> HttpResponse:
+    """Show what a pattern of target names changes, or its removal; POST adds or removes it."""
+    host = get_object_or_404(Host, name=name)
+    given = request.POST if request.method == "POST" else request.GET
+    scopes = list_host_scopes(host.name, host.pool)
+    stored = next((each for each in list_mappings(scopes) if str(each.pk) == given.get("remove")), None)
+    if "remove" in given and stored is None:
+        raise Http404("This pattern of target names does not exist.")
+    mapping = stored or TargetMapping(**{each: given.get(each, "") for each in TargetMapping.given})
+    back = f"{reverse('host_settings', args=[name])}#target-names"
+    try:
+        if mapping.scope not in scopes:
+            raise BadValue("scope", f"choose {' or '.join(scopes)}")
+        if request.method != "POST":
+            return render(request, "storage/target_name.html", _preview_mapping(host, mapping))
+        if stored:
+            remove_mapping(stored.pk, by=read_person(request))
+        else:
+            add_mapping(mapping, by=read_person(request))
+    except (BadValue, ImportRunning) as problem:
+        messages.error(request, f"Not changed: {problem}.", extra_tags="bad")
+        return redirect(back)
+    wake_up()
+    text = f"{'Removed' if stored else 'Added'}. Workers read the history of {mapping.place} again."
+    messages.success(request, text, extra_tags="good")
+    return redirect(back)
+
+
+def _preview_mapping(host: Host, mapping: TargetMapping) -> dict[str, Any]:
+    """Return the context of the preview of a new mapping, or of the removal of a stored one."""
+    stored_id = mapping.pk
+    effect = preview_removal(stored_id) if stored_id else preview_adding(mapping)
+    # A new one had an id only while its effect was read.
+    return {
+        "host": host,
+        "mapping": mapping,
+        "is_removal": stored_id is not None,
+        "title": f"{'Remove' if stored_id else 'Map'} {mapping.pattern} to {mapping.target_name}",
+        "effect": effect,
+        "names": effect.names[:_ROWS_MAXIMUM],
+        "more_names": len(effect.names[_ROWS_MAXIMUM:]),
+    }
 
 
 @require_POST

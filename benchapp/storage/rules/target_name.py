@@ -7,6 +7,7 @@ import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from itertools import islice
 from typing import Any, Final
 
@@ -65,15 +66,26 @@ _GENERATED: Final = tuple(
 
 
 @dataclass(frozen=True, slots=True)
+class NameMapping:
+    """What matches a pattern has the target name that an editor chose. is_removed: only until history is read again."""
+
+    pattern: str
+    target_name: str
+    is_removed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class MeasuredTarget:
     """What one job of fio measured. name: at most 200 characters, None if unknown.
 
-    other_names: that the same target has without the facts of an agent, and in or out of a pool. parts: the names of
-    several targets, sorted, or the one. entries: what the agent sent about them.
+    other_names: that the same target has without the facts of an agent, and in or out of a pool. mapping_names: that it
+    has without mappings, and had by removed ones. parts: the names of several targets, sorted, or the one. entries:
+    what the agent sent about them.
     """
 
     name: str | None
     other_names: tuple[str, ...] = ()
+    mapping_names: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
     entries: tuple[Mapping[str, Any], ...] = ()
 
@@ -85,11 +97,13 @@ def name_target(
     client: str | None = None,
     opened: Sequence[Mapping[str, Any]] = (),
     is_pool: bool = False,
+    mappings: Sequence[NameMapping] = (),
 ) -> MeasuredTarget:
     """Return the target of a job by its effective options as fio lists them.
 
     client: the host of a fio server, whose storage is not the agent's. opened: `targets` of an envelope. is_pool: hosts
-    are interchangeable, so that a raw device is named by its kernel, not by its serial.
+    are interchangeable, so that a raw device is named by its kernel, not by its serial. mappings: of the host, then of
+    its pool; the longest pattern that matches the name or the path wins, the first of equals.
     """
     listed = islice(_list_places(options, numjobs), _PLACES_MAXIMUM)
     places = list(dict.fromkeys(place[:_PATH_MAXIMUM] for place in listed)) or [""]
@@ -102,19 +116,41 @@ def name_target(
             for name, entry in zip(plain, entries, strict=True)
         ]
 
-    parts = _sort_names(choose(in_pool=is_pool))
-    name = _join(parts, client)
-    others = (_join(_sort_names(each), client) for each in (plain, choose(in_pool=not is_pool)))
+    spellings = (choose(in_pool=is_pool), plain, choose(in_pool=not is_pool))
+    current = [each for each in mappings if not each.is_removed]
+
+    def spell(chosen: Sequence[NameMapping]) -> list[str | None]:
+        return [_join(_map_names(names, places, chosen), client) for names in spellings]
+
+    name, *others = spell(current)
+    earlier = [[], *([each, *current] for each in mappings if each.is_removed)] if mappings else []
+    known = {None, name, *others, *(each.target_name for each in current)}
     return MeasuredTarget(
         name=name,
         other_names=tuple(dict.fromkeys(other for other in others if other and other != name)),
-        parts=parts,
+        mapping_names=tuple(
+            dict.fromkeys(each for chosen in earlier for each in spell(chosen) if each and each not in known)
+        ),
+        parts=_map_names(spellings[0], places, current),
         entries=tuple(entry for entry in entries if entry is not None),
     )
 
 
-def _sort_names(names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(sorted({name for name in names if name}))
+def _map_names(
+    names: Sequence[str], places: Sequence[str], mappings: Sequence[NameMapping]
+) -> tuple[str, ...]:
+    """Return the names of places by these mappings, each once, sorted; without those that are not known."""
+    by_length = sorted(mappings, key=lambda each: -len(each.pattern))
+    mapped = (_map_name(name, place, by_length) for name, place in zip(names, places, strict=True))
+    return tuple(sorted({name for name in mapped if name}))
+
+
+def _map_name(name: str, place: str, mappings: Sequence[NameMapping]) -> str:
+    path = posixpath.normpath(place) if mappings and place.startswith("/") else place.removeprefix("=")
+    for mapping in mappings:
+        if any(each and fnmatchcase(each, mapping.pattern) for each in (name, path)):
+            return mapping.target_name
+    return name
 
 
 def _join(parts: Sequence[str], client: str | None) -> str | None:

@@ -32,6 +32,7 @@ LEFT_OUT = {
         "ScheduleAdoption",
         "StudySnapshot",
         "StudySnapshotImage",
+        "TargetMapping",
     },
     "calculated again": {"DetectionDryRun", "StoredLayoutAnswer", "ThresholdViolation"},
 }

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from benchapp.storage.rules.target_name import name_target
+from benchapp.storage.rules.target_name import NameMapping, name_target
 
 UUID = "6f1cbb2e-9d3e-4a55-8d0a-222222222222"
 EUI = "nvme-eui.0025385b71b00001"
@@ -256,3 +256,62 @@ def test_long_hostile_text_is_named_within_bounds(option: str, text: str) -> Non
         name = name_target({option: text, "ioengine": engine}).name
 
         assert name is None or len(name) <= 200
+
+
+RUN = NameMapping("/mnt/run-*", "data")
+
+
+@pytest.mark.parametrize(
+    ("options", "mappings", "name", "mapping_names"),
+    [
+        ({"directory": "/mnt/run-a"}, [RUN], "data", ["/mnt/run-a"]),
+        # The path that fio opens counts, too.
+        ({"filename": "/mnt/run-7.dat"}, [RUN], "data", ["/mnt"]),
+        ({"filename": "/dev/nvme2n1"}, [NameMapping("nvme*n1", "nvme")], "nvme", ["nvme2n1"]),
+        ({"filename": "/dev/nvme2n1"}, [NameMapping("/dev/nvme?n1", "nvme")], "nvme", ["nvme2n1"]),
+        ({"directory": "/mnt/run-*"}, [RUN], "data", ["/mnt/run-*"]),
+        ({"ioengine": "rbd", "pool": "p", "rbdname": "v1"}, [NameMapping("p/v[12]", "vol")], "vol", ["p/v1"]),
+        # The longest pattern wins, the first of equals.
+        ({"directory": "/mnt/run-a"}, [NameMapping("/mnt/*", "all"), RUN], "data", ["/mnt/run-a"]),
+        ({"directory": "/mnt/run-a"}, [RUN, NameMapping("/mnt/run-?", "pool")], "data", ["/mnt/run-a"]),
+        # Upper case is another name.
+        ({"directory": "/mnt/RUN-a"}, [RUN], "/mnt/RUN-a", []),
+        ({"directory": "/srv"}, [RUN], "/srv", []),
+        ({}, [NameMapping("*", "all")], None, []),
+        ({"filename": "x"}, [NameMapping("*", "all")], None, []),
+        # Several places of one job are one target by their mapping.
+        ({"filename": "/dev/sda:/dev/sdb"}, [NameMapping("sd?", "jbod")], "jbod", ["sda, sdb"]),
+        # A removed one names what was stored by it.
+        ({"directory": "/mnt/run-a"}, [NameMapping("/mnt/*", "old", is_removed=True)], "/mnt/run-a", ["old"]),
+        (
+            {"directory": "/mnt/run-a"},
+            [NameMapping("/mnt/run-*", "old", is_removed=True), RUN],
+            "data",
+            ["/mnt/run-a", "old"],
+        ),
+    ],
+)
+def test_patterns_name_targets(
+    options: dict[str, str], mappings: list[NameMapping], name: str | None, mapping_names: list[str]
+) -> None:
+    target = name_target(options, mappings=mappings)
+
+    assert target.name == name
+    assert list(target.mapping_names) == mapping_names
+    assert target.other_names == ()
+
+
+def test_patterns_keep_the_host_of_a_client() -> None:
+    assert name_target({"directory": "/mnt/run-a"}, client="10.0.0.1", mappings=[RUN]).name == "10.0.0.1:data"
+
+
+def test_patterns_match_the_mount_point_of_an_agent() -> None:
+    target = name_target({"filename": "/data/x"}, opened=[DATA], mappings=[NameMapping("/data", "fast")])
+
+    assert target.name == "fast"
+
+
+def test_hostile_pattern_and_path_are_compared_within_bounds() -> None:
+    mapping = NameMapping("*a" * 100, "x")
+
+    assert name_target({"directory": "/" + "a" * 4000 + "b"}, mappings=[mapping]).name != "x"
