@@ -95,6 +95,7 @@ def send_run(machine: Machine, jobs: Sequence[Job], *, root: Path) -> None:
         profile=machine.profile,
         jobfile="[global]\n",
         target={**found, "instance_type": find_instance_type(root=tree), **read_target(machine.target)},
+        targets=[],
         labels=check_labels(machine.labels),
         environment=describe_environment(storage, directory=directory, root=tree, process_zone="UTC"),
         sweep=machine.sweep,

@@ -228,7 +228,7 @@ _OWN_EXAMPLES: Final[dict[str, tuple[str, ...]]] = {
     "device_model": ('"Amazon Elastic Block Store"', "*SSD*"),
     "device_firmware": ("1.0", "GXA*"),
     "device_driver": ("nvme*", "virtio_blk"),
-    "device_class": ("nvme", "ssd,hdd"),
+    "device_class": ("nvme", "nvme,ssd"),
     "agent_version": ("0.1*", "0.1.0"),
     "os": ("*Debian*", '"Ubuntu 24.04"*'),
     "cpu_model": ("*Xeon*", "*EPYC*"),
