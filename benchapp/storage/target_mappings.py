@@ -180,14 +180,14 @@ def check_mapping(mapping: TargetMapping) -> None:
             raise BadValue(name, f"at most {_LENGTH_MAXIMUM} characters; this has {len(text)}")
         setattr(mapping, name, text)
     kind, _, name = mapping.scope.partition(":")
-    if kind not in ("host", "pool") or not name or not _list_hosts(mapping.scope).exists():
-        raise BadValue(
-            "scope", f"{mapping.scope[:300]!r} names neither a host nor a pool: use host:NAME or pool:NAME"
-        )
+    if kind not in ("host", "pool") or not name:
+        raise BadValue("scope", f"{mapping.scope[:80]!r} is not host:NAME or pool:NAME")
 
 
 def _add(mapping: TargetMapping, *, by: User | None) -> TargetMapping:
     check_mapping(mapping)
+    if not _list_hosts(mapping.scope).exists():
+        raise BadValue("scope", f"{mapping.place[:80]} does not exist, or has no hosts")
     known = list_mappings([mapping.scope])
     if any(each.pattern == mapping.pattern for each in known):
         raise BadValue("pattern", f"{mapping.pattern} has a target name already; remove it first")

@@ -1,1 +1,1 @@
-"""Configuration as code: hosts' pools, policies, planned events, prices, subscriptions and studies as one YAML file."""
+"""Configuration as code: what people configure as one YAML file."""

@@ -33,11 +33,13 @@ from benchapp.operation.configuration.sections import (
     SCHEDULES,
     STUDIES,
     SUBSCRIPTIONS,
+    TARGET_MAPPINGS,
 )
 
 # In this order: a filter may name a pool.
 SECTIONS: Final = (
     HOSTS,
+    TARGET_MAPPINGS,
     DETECTION_POLICIES,
     CONFIRMATION_POLICIES,
     SCHEDULES,

@@ -36,6 +36,7 @@ from benchapp.models import (
     Price,
     Study,
     Subscription,
+    TargetMapping,
     User,
     WantedSchedule,
 )
@@ -74,6 +75,8 @@ from benchapp.requests.write.wanted_schedules import (
     write_words,
 )
 from benchapp.storage.actions import set_pool
+from benchapp.storage.read.target_mappings import list_mappings
+from benchapp.storage.target_mappings import add_mapping, check_mapping, remove_mapping
 
 POOL_MAXIMUM: Final = 100
 
@@ -250,6 +253,30 @@ PRICES: Final = ConfigurationSection(
     list_stored=_list_prices,
     create=_create_price,
     remove=_remove_price,
+    is_unique=True,
+)
+
+
+def _normalize_mapping(values: Values) -> Values:
+    mapping = TargetMapping(**values)
+    check_mapping(mapping)
+    return {name: getattr(mapping, name) for name in values}
+
+
+def _list_target_mappings() -> Sequence[StoredEntry]:
+    return [StoredEntry(row, {name: getattr(row, name) for name in row.given}) for row in list_mappings()]
+
+
+TARGET_MAPPINGS: Final = ConfigurationSection(
+    name="target_mappings",
+    noun="target mapping",
+    members=list_members(TargetMapping),
+    identify=lambda values: (values["scope"], values["pattern"]),
+    title=lambda values: f"{values['scope']}, {values['pattern']}",
+    normalize=_normalize_mapping,
+    list_stored=_list_target_mappings,
+    create=lambda values, by: add_mapping(TargetMapping(**values), by=by),
+    remove=lambda stored, by: remove_mapping(stored.row.pk, by=by),
     is_unique=True,
 )
 

@@ -21,7 +21,13 @@ LEFT_OUT = {
         "SignedLink",
         "Throttle",
     },
-    "configuration as code": {"ConfirmationPolicy", "Price", "Subscription", "WantedSchedule"},
+    "configuration as code": {
+        "ConfirmationPolicy",
+        "Price",
+        "Subscription",
+        "TargetMapping",
+        "WantedSchedule",
+    },
     "belongs to a user": {"PinnedChart", "SavedView"},
     "of this instance and its hosts": {
         "Attempt",
@@ -32,7 +38,6 @@ LEFT_OUT = {
         "ScheduleAdoption",
         "StudySnapshot",
         "StudySnapshotImage",
-        "TargetMapping",
     },
     "calculated again": {"DetectionDryRun", "StoredLayoutAnswer", "ThresholdViolation"},
 }

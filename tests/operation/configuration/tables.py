@@ -8,11 +8,13 @@ from benchapp.models import (
     Price,
     Study,
     Subscription,
+    TargetMapping,
     WantedSchedule,
 )
 
 CONFIGURED = {
     "hosts": Host,
+    "target_mappings": TargetMapping,
     "detection_policies": DetectionPolicy,
     "confirmation_policies": ConfirmationPolicy,
     "schedules": WantedSchedule,

@@ -41,6 +41,7 @@ from tests.factories import (
     make_incident,
     make_planned_event,
     make_series,
+    make_target_mapping,
     make_user,
     make_wanted_schedule,
 )
@@ -61,6 +62,7 @@ def installation(anna: User) -> None:
     make_host("db-1", pool="blue")
     make_host("db-2", pool="")
     make_host("db-3", pool="old", retired_at=timezone.now())
+    make_target_mapping(scope="pool:blue")
     make_detection_policy(reason="first", smallest_change=0.2)
     make_detection_policy(reason="replaces the first")
     make_detection_policy(metric="latency_p99_ns", label="rack=r1", filter="", reason="far away")
@@ -149,7 +151,7 @@ def test_export_restores_an_installation_that_is_empty(
     removed = apply(empty, prune=True)
     made = apply(text)
 
-    assert len(removed) == 1 + 2 + 2 + 2 + 2 + 2 + 5 + 3
+    assert len(removed) == 1 + 1 + 2 + 2 + 2 + 2 + 2 + 5 + 3
     assert {action for _, action in removed} == {"removed"}
     assert len(made) == len(removed)
     assert export_configuration() == text
@@ -401,7 +403,7 @@ def test_command_prints_the_difference_and_records_the_author(installation: None
     assert "~ study “Disks” of anna\n    text:\n       \n      -- b: c\n      +- d: e\n" in dry
     assert "+ study “Own”\n    title: Own\n    panels/0/kind: scaling\n" in dry
     assert "not in the file: study “Sample”" in dry
-    assert "Dry run, nothing was written: 0 removed, 2 changed, 1 created, 16 unchanged" in dry
+    assert "Dry run, nothing was written: 0 removed, 2 changed, 1 created, 17 unchanged" in dry
     assert "1 not in the file: kept, --prune removes them" in dry
     records = AuditRecord.objects.order_by("pk")
     assert [(record.kind, record.action) for record in records] == [
