@@ -57,6 +57,10 @@ class Run(models.Model):
             models.Index(fields=["-started_at", "-id"], name="run_by_time"),
             # series.read.runs.list_runs of one host; storage.read.hosts: last run of each.
             models.Index(fields=["host", "-started_at", "-id"], name="run_by_host"),
+            # requests.read.failing: recent failed runs of each host; small, as few fail.
+            models.Index(
+                fields=["host", "-started_at"], name="run_failed_by_host", condition=~models.Q(error=0)
+            ),
             # series.read.runs.list_runs of one profile.
             models.Index(
                 Upper("profile"),

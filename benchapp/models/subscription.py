@@ -79,7 +79,9 @@ class Subscription(Resource):
     thresholds = ArrayField(models.CharField(max_length=60), default=list, blank=True)
     layout_question = models.CharField(max_length=2000, blank=True, default="")
     notify_incidents = models.BooleanField(default=True, help_text="also about incidents")
-    notify_silent_hosts = models.BooleanField(default=True, help_text="also when hosts become silent")
+    notify_silent_hosts = models.BooleanField(
+        default=True, help_text="also when hosts become silent or failing"
+    )
     is_digest = models.BooleanField(default=False)
     digest_hour = models.PositiveSmallIntegerField(default=7)
     quiet_from_hour = models.PositiveSmallIntegerField(null=True, blank=True)

@@ -1,5 +1,6 @@
-"""Whether a series is still measured, and from when a host is silent. Pure."""
+"""Whether a series is still measured, and from when a host is silent or failing. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -55,3 +56,23 @@ def expect_run(
     every = timedelta(seconds=every_s)
     grace = max(every * _GRACE_SHARE, _GRACE_MINIMUM)
     return ExpectedRun(base + every, base + every + timedelta(seconds=splay_s) + grace)
+
+
+# Runs in a row: one or two may fail because of what happens on the host.
+FAILED_RUNS: Final = 3
+
+
+def find_failing_at(
+    failed: Sequence[datetime], *, valid_at: datetime | None, every_s: int | None, splay_s: int, now: datetime
+) -> datetime | None:
+    """Return from when a profile fails: from its third run in a row without a value, or from a run without one on if
+    twice its interval passed without a value; None if it does not.
+
+    failed: runs without a value since the last value, oldest first. valid_at: of that value, or since when the schedule
+    is known. every_s: None without a schedule.
+    """
+    moments = [failed[FAILED_RUNS - 1]] if len(failed) >= FAILED_RUNS else []
+    if failed and valid_at is not None and every_s is not None:
+        overdue_at = valid_at + INTERVALS * timedelta(seconds=every_s) + timedelta(seconds=splay_s)
+        moments += [max(overdue_at, failed[0])] if now > overdue_at else []
+    return min(moments, default=None)

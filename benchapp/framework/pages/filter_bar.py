@@ -386,6 +386,7 @@ class HostFilterForm(TimeRangeForm):
     retired = forms.BooleanField(required=False)
     outdated = forms.BooleanField(required=False)
     different = forms.BooleanField(required=False)
+    failing = forms.BooleanField(required=False)
 
     def make_filter(self, match: Filter) -> HostFilter:
         """Return the filter of the query."""
@@ -394,6 +395,7 @@ class HostFilterForm(TimeRangeForm):
             is_retired=None if self.cleaned_data.get("retired") else False,
             is_agent_outdated=self.cleaned_data.get("outdated") or None,
             is_schedule_different=self.cleaned_data.get("different") or None,
+            is_failing=self.cleaned_data.get("failing") or None,
             shipped_version=read_agent_version(),
             from_at=self.cleaned_data.get("from_at"),
             to_at=self.cleaned_data.get("to_at"),

@@ -81,7 +81,7 @@ class SubscriptionForm(ResourceForm):
         fields = Subscription.given
         labels: Final = {
             "notify_incidents": "Notify about incidents",
-            "notify_silent_hosts": "Notify about silent hosts",
+            "notify_silent_hosts": "Notify about silent and failing hosts",
             "is_digest": "Daily digest",
         }
         help_texts: Final = {

@@ -47,12 +47,13 @@ DELETE FROM benchapp_notice WHERE id IN (
   WHERE notice.settled_at < %(before)s AND notice.state <> 'waiting'
    AND (incident.id IS NULL OR coalesce(home.state, incident.state) = 'resolved')
    AND CASE
-    WHEN notice.key LIKE 'host %% silent %%' AND notice.state <> 'dropped' THEN EXISTS (
+    WHEN notice.key ~ '^host \\d+ (silent|failing) ' AND notice.state <> 'dropped' THEN EXISTS (
      SELECT FROM benchapp_notice AS back WHERE back.subscription_id = notice.subscription_id
-      AND back.key = replace(notice.key, ' silent ', ' back ') AND back.settled_at < %(before)s)
-    WHEN notice.key LIKE 'host %% back %%' THEN NOT EXISTS (
+      AND back.key = replace(replace(notice.key, ' silent ', ' back '), ' failing ', ' valid ')
+      AND back.settled_at < %(before)s)
+    WHEN notice.key ~ '^host \\d+ (back|valid) ' THEN NOT EXISTS (
      SELECT FROM benchapp_notice AS silent WHERE silent.subscription_id = notice.subscription_id
-      AND silent.key = replace(notice.key, ' back ', ' silent '))
+      AND silent.key = replace(replace(notice.key, ' back ', ' silent '), ' valid ', ' failing '))
     ELSE TRUE END
   ORDER BY notice.settled_at LIMIT %(limit)s FOR UPDATE OF notice SKIP LOCKED)
 """

@@ -1,4 +1,4 @@
-"""Queue notices about silent and returned hosts: each silence once, many hosts in one notice."""
+"""Queue notices about silent, failing and returned hosts: each silence once, many hosts in one notice."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -21,9 +21,11 @@ from benchapp.notices.write.host_message import (
     make_silence_message,
 )
 from benchapp.notices.write.outbox import Draft, pause, put_notices
-from benchapp.notices.write.silent_hosts import HostState, read_states
+from benchapp.notices.write.silent_hosts import HostState, read_failing_states, read_silent_states
 
 _LOCK: Final = 0x62656E73  # pg_advisory lock: "bens"
+# The kind of a key, and of the key of its end. As `_FORGET` of the outbox has them.
+_ENDS: Final = {"silent": "back", "failing": "valid"}
 TOGETHER_FROM: Final = 5
 # The minimum grace period of a schedule (analysis.detection.silence): a host that becomes silent within it is late now.
 TOGETHER_WITHIN: Final = timedelta(hours=1)
@@ -31,10 +33,11 @@ TOGETHER_WITHIN: Final = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class OpenSilence:
-    """A reported silence that is not over. group: key of the group notice, "" for a single one."""
+    """A reported silence, or failing, that is not over. group: key of the group notice, "" for a single one."""
 
     host_id: int
-    missed_at: datetime
+    kind: str
+    began_at: datetime
     notice_id: int
     is_waiting: bool
     group: str
@@ -42,7 +45,7 @@ class OpenSilence:
 
 @retry_conflicts
 def notify_silent_hosts(*, now: datetime | None = None) -> int:
-    """Queue notices of hosts that became silent or returned; return their number. One process at a time.
+    """Queue notices of hosts that became silent or failing, or returned; return their number. One process at a time.
 
     A silence from before a subscription was created is not reported to it.
     """
@@ -54,30 +57,37 @@ def notify_silent_hosts(*, now: datetime | None = None) -> int:
         if not _try_lock():
             return 0
         subscriptions = list(interested.select_for_update(no_key=True, of=("self",)))
-        states = read_states(now=moment)
-        open_silences = _read_open_silences(subscriptions)
+        reported = _read_open_silences(subscriptions)
+        failing = {
+            each.host_id for (_, kind), silences in reported.items() if kind == "failing" for each in silences
+        }
+        states_of = {
+            "silent": read_silent_states(now=moment),
+            "failing": read_failing_states(failing, now=moment),
+        }
         drafts = [
             draft
             for subscription in subscriptions
-            for draft in _draft_notices(subscription, states, open_silences[subscription.pk], now=moment)
+            for kind, states in states_of.items()
+            for draft in _draft_notices(subscription, states, reported[subscription.pk, kind], now=moment)
         ]
         put_notices(drafts, now=moment)
     return len(drafts)
 
 
 def choose_silent(states: Sequence[HostState], *, now: datetime) -> list[HostState]:
-    """Return the silent hosts to report now; none yet if many may become silent together and some are only late.
+    """Return the silent or failing hosts to report; none yet if many may become so together and some are only late.
 
     Waits at most TOGETHER_WITHIN from the first.
     """
-    silent = [state for state in states if state.silent_at is not None]
+    silent = [state for state in states if state.reported_at is not None]
     if not silent:
         return []
-    until = min(state.silent_at for state in silent if state.silent_at) + TOGETHER_WITHIN
+    until = min(state.reported_at for state in silent if state.reported_at) + TOGETHER_WITHIN
     late = [
         state
         for state in states
-        if state.silent_at is None and state.late_until is not None and state.late_until <= until
+        if state.reported_at is None and state.late_until is not None and state.late_until <= until
     ]
     is_waiting = late and len(silent) + len(late) >= TOGETHER_FROM and now < until
     return [] if is_waiting else silent
@@ -96,7 +106,7 @@ def _draft_notices(
         state
         for host_id, state in states.items()
         if host_id not in known
-        and (state.late_until or (state.silent_at and state.silent_at >= subscription.created_at))
+        and (state.late_until or (state.reported_at and state.reported_at >= subscription.created_at))
     ]
     try:
         matched = match_hosts(parse_filter(subscription.filter), [state.host for state in fresh])
@@ -111,14 +121,14 @@ def _draft_notices(
 
 def _draft_one(subscription: Subscription, state: HostState) -> Draft:
     message = make_silence_message([_describe(state)], base_url=settings.PUBLIC_URL)
-    return Draft(subscription, _make_key(state, "silent"), message)
+    return Draft(subscription, _make_key(state), message)
 
 
 def _draft_group(subscription: Subscription, states: Sequence[HostState], *, now: datetime) -> Draft:
-    first = min(states, key=lambda state: (state.missed_at or now, state.host.pk))
+    first = min(states, key=lambda state: (state.began_at or now, state.host.pk))
     hosts = sorted((_describe(state) for state in states), key=lambda host: host.name)
-    group = f"hosts silent with {_make_key(first, 'silent')}"
-    _mark(subscription, [_make_key(state, "silent") for state in states], group=group, now=now)
+    group = f"hosts {first.kind} with {_make_key(first)}"
+    _mark(subscription, [_make_key(state) for state in states], group=group, now=now)
     return Draft(subscription, group, make_silence_message(hosts, base_url=settings.PUBLIC_URL))
 
 
@@ -150,7 +160,7 @@ def _draft_returns(
 def _draft_return(
     subscription: Subscription, back: Sequence[OpenSilence], states: dict[int, HostState], *, key: str = ""
 ) -> Draft:
-    hosts = [_describe(states[each.host_id], silent_at=each.missed_at) for each in back]
+    hosts = [_describe(states[each.host_id], began_at=each.began_at) for each in back]
     message = make_return_message(sorted(hosts, key=lambda host: host.name), base_url=settings.PUBLIC_URL)
     return Draft(subscription, key or _name_back(back[0]), message)
 
@@ -191,35 +201,38 @@ def _mark(subscription: Subscription, keys: Sequence[str], *, group: str, now: d
     )
 
 
-def _read_open_silences(subscriptions: Sequence[Subscription]) -> dict[int, list[OpenSilence]]:
-    """Return the reported open silences by subscription; one query."""
+def _read_open_silences(
+    subscriptions: Sequence[Subscription],
+) -> dict[tuple[int, str], list[OpenSilence]]:
+    """Return the reported open silences by subscription and kind; one query."""
     rows = Notice.objects.filter(
         subscription__in=subscriptions, key__startswith="host ", incident__isnull=True
     ).values_list("subscription_id", "key", "pk", "state", "body__reported_in")
-    ended = {(subscription_id, key) for subscription_id, key, *_ in rows if " back " in key}
-    silences: dict[int, list[OpenSilence]] = defaultdict(list)
+    known = {(subscription_id, key) for subscription_id, key, *_ in rows}
+    silences: dict[tuple[int, str], list[OpenSilence]] = defaultdict(list)
     for subscription_id, key, pk, state, group in rows:
         _, host_id, kind, moment = key.split(" ", 3)
         if (
-            kind != "silent"
+            kind not in _ENDS
             or state == NoticeState.DROPPED
-            or (subscription_id, f"host {host_id} back {moment}") in ended
+            or (subscription_id, f"host {host_id} {_ENDS[kind]} {moment}") in known
         ):
             continue
         is_waiting = state == NoticeState.WAITING
-        silences[subscription_id].append(
-            OpenSilence(int(host_id), datetime.fromisoformat(moment), pk, is_waiting, group or "")
+        began_at = datetime.fromisoformat(moment)
+        silences[subscription_id, kind].append(
+            OpenSilence(int(host_id), kind, began_at, pk, is_waiting, group or "")
         )
     return silences
 
 
-def _make_key(state: HostState, kind: str) -> str:
-    moment = state.missed_at.isoformat() if state.missed_at else ""
-    return f"host {state.host.pk} {kind} {moment}"
+def _make_key(state: HostState) -> str:
+    moment = state.began_at.isoformat() if state.began_at else ""
+    return f"host {state.host.pk} {state.kind} {moment}"
 
 
 def _name_back(each: OpenSilence) -> str:
-    return f"host {each.host_id} back {each.missed_at.isoformat()}"
+    return f"host {each.host_id} {_ENDS[each.kind]} {each.began_at.isoformat()}"
 
 
 def _name_group(back: Sequence[OpenSilence]) -> str:
@@ -231,10 +244,12 @@ def _is_long_back(back: Iterable[OpenSilence], states: dict[int, HostState], *, 
     return any(moment is not None and now - moment > TOGETHER_WITHIN for moment in moments)
 
 
-def _describe(state: HostState, *, silent_at: datetime | None = None) -> HostSilence:
+def _describe(state: HostState, *, began_at: datetime | None = None) -> HostSilence:
     host = state.host
-    moment = silent_at or state.missed_at or host.created_at
-    return HostSilence(host.name, host.pool, moment, state.profiles, host.last_seen_at)
+    moment = began_at or state.began_at or host.created_at
+    return HostSilence(
+        host.name, host.pool, state.kind, moment, state.profiles, host.last_seen_at, state.reason
+    )
 
 
 def _try_lock() -> bool:

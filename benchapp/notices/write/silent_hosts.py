@@ -1,18 +1,20 @@
-"""Which scheduled hosts are silent, late or running, considering maintenance."""
+"""Which hosts are silent or failing, late or running, considering maintenance."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 import structlog
+from django.db.models import Max
 
 from benchapp.catalog.grammar import BadFilter, parse_filter
-from benchapp.detection.rules.staleness import ExpectedRun, expect_run
-from benchapp.models import Host, PlannedEvent, PlannedEventKind, State, Submission
+from benchapp.detection.rules.staleness import FAILED_RUNS, ExpectedRun, expect_run
+from benchapp.models import Host, PlannedEvent, PlannedEventKind, Run, State, Submission
 from benchapp.models.coverage import match_hosts
 from benchapp.models.measurement import read_last_runs
+from benchapp.requests.read.failing import FailedRuns, list_failing, read_all_failed
 
 log = structlog.get_logger(__name__)
 
@@ -22,28 +24,90 @@ _MAINTENANCE_LOOKBACK: Final = timedelta(days=30)
 
 @dataclass(frozen=True, slots=True)
 class HostState:
-    """The state of one scheduled host.
+    """Whether one host is silent, or failing.
 
-    missed_at: when the first run became overdue, None without one; identifies the silence. silent_at: the same,
-    relative to the end of maintenance; None if there is nothing to report. profiles: overdue ones. late_until: when a
-    late profile becomes overdue, None without one. last_at: its newest scheduled run since the schedule was reported.
+    began_at: when the first run became overdue, or the first result without a valid value came, None without one;
+    identifies the silence. reported_at: from when it is silent or failing, by what came after maintenance; None if
+    there is nothing to report. profiles: overdue or failing ones. late_until: when a late profile becomes overdue, or
+    the run is due that may be one failed run too many, None without one. last_at: its newest scheduled run since the
+    schedule was reported; of a host reported as failing, its newest valid run. reason: of the newest failure.
     """
 
     host: Host
-    missed_at: datetime | None
-    silent_at: datetime | None
+    kind: str
+    began_at: datetime | None
+    reported_at: datetime | None
     profiles: tuple[str, ...]
     late_until: datetime | None
     last_at: datetime | None
+    reason: str = ""
 
     @property
     def is_back(self) -> bool:
-        """Return whether no run is overdue and at least one arrived."""
-        return self.missed_at is None and self.last_at is not None
+        """Return whether nothing is overdue or failing and at least one run arrived."""
+        return self.began_at is None and self.last_at is not None
 
 
-def read_states(*, now: datetime) -> dict[int, HostState]:
-    """Return the state of each active host with a schedule; five queries.
+def read_failing_states(reported: Collection[int], *, now: datetime) -> dict[int, HostState]:
+    """Return the state of each active host with failed runs, and of those reported as failing; seven queries at most.
+
+    Maintenance mutes failures until it ends.
+    """
+    failed = read_all_failed(now=now)
+    hosts = list(Host.objects.active().filter(pk__in=[*failed, *reported]).order_by("name"))
+    maintained = _read_maintenance(hosts, now=now) if hosts else {}
+    valid = dict(
+        Run.objects.filter(host__in=reported, error=0, excluded_at__isnull=True)
+        .values_list("host_id")
+        .annotate(Max("started_at"))
+        if reported
+        else ()
+    )
+    return {
+        host.pk: _make_failing(
+            host,
+            failed.get(host.pk, ()),
+            maintained_until=maintained.get(host.pk),
+            last_at=valid.get(host.pk),
+            now=now,
+        )
+        for host in hosts
+    }
+
+
+def _make_failing(
+    host: Host,
+    failed: Sequence[FailedRuns],
+    *,
+    maintained_until: datetime | None,
+    last_at: datetime | None,
+    now: datetime,
+) -> HostState:
+    failing = list_failing(failed)
+    reported = [
+        each.find_failing_after(maintained_until, now=now) if maintained_until else each.failing_at
+        for each in failing
+    ]
+    # The next run may be the last that is missing.
+    next_runs = [
+        each.times[-1] + timedelta(seconds=each.every_s + each.splay_s)
+        for each in failed
+        if not each.failing_at and each.every_s and len(each.times) == FAILED_RUNS - 1
+    ]
+    return HostState(
+        host=host,
+        kind="failing",
+        began_at=failing[0].since_at if failing else None,
+        reported_at=min((at for at in reported if at), default=None),
+        profiles=tuple(each.name for each in failing),
+        late_until=min((at for at in next_runs if at >= now), default=None),
+        last_at=last_at,
+        reason=failing[0].reason if failing else "",
+    )
+
+
+def read_silent_states(*, now: datetime) -> dict[int, HostState]:
+    """Return whether each active host with a schedule is silent; five queries.
 
     An unprocessed submission may be the missing run: until it is processed the host is not silent.
     """
@@ -91,8 +155,9 @@ def _make_state(
     late = [moments.silent_at for late_at, moments in after_maintenance if late_at < now <= moments.silent_at]
     return HostState(
         host=host,
-        missed_at=min((moment for moment, _ in missed), default=None),
-        silent_at=None if has_unprocessed else min(silent, default=None),
+        kind="silent",
+        began_at=min((moment for moment, _ in missed), default=None),
+        reported_at=None if has_unprocessed else min(silent, default=None),
         profiles=tuple(profile for _, profile in sorted(missed)),
         late_until=min(late, default=None),
         last_at=max(ran, default=None),

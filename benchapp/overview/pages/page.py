@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from html import escape
+from textwrap import shorten
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -87,6 +88,7 @@ def list_attention(
     return [
         *_list_unacknowledged(incidents),
         *_list_silent(hosts.silent),
+        *_list_failing(hosts.failing),
         *_list_failed(hosts.hosts),
         *_list_dropped(hosts.hosts),
         *_list_uploads(backlog),
@@ -116,8 +118,16 @@ def _list_silent(silent: Sequence[HostRow]) -> Iterator[AttentionLine]:
     yield from _count_others(silent, "silent host", reverse("hosts"))
 
 
+def _list_failing(failing: Sequence[HostRow]) -> Iterator[AttentionLine]:
+    for host in failing[:_LINES_MAXIMUM]:
+        worst = host.failing[0]
+        text = f"for {format_age(worst.since_at)}: {worst.name}, {shorten(worst.reason, 120)}"
+        yield AttentionLine(host.name, reverse("host", args=[host.name]), "failing", text)
+    yield from _count_others(failing, "failing host", reverse("hosts") + "?failing=1")
+
+
 def _list_failed(hosts: Sequence[HostRow]) -> Iterator[AttentionLine]:
-    failed = [host for host in hosts if host.last_run and host.last_run.error]
+    failed = [host for host in hosts if host.last_run and host.last_run.error and not host.failing]
     for host in failed[:_LINES_MAXIMUM]:
         if run := host.last_run:
             text = f"latest run of {host.name}, {describe_error(run.error)}"
@@ -313,11 +323,14 @@ def _make_cell(host: HostRow, now: datetime) -> HostCell:
         kind = kind if mark else "silent"
         signs += "!"
         parts.append(f"silent for {format_age(host.silent_since, now=now)};")
+    if host.failing_since:
+        kind = kind if mark or host.silent_since else "failing"
+        parts.append(f"failing for {format_age(host.failing_since, now=now)};")
     if run is None:
         signs = signs or "–"
         parts.append("no runs")
     else:
-        signs = f"{signs}✕" if run.error else signs or _format_short_age(run.started_at, now)
+        signs = f"{signs}✕" if run.error or host.failing else signs or _format_short_age(run.started_at, now)
         failed = f", failed: {describe_error(run.error)}" if run.error else ""
         parts.append(f"last run {describe_age(run.started_at, now=now)}{failed}")
     return HostCell(host.name, kind, signs, " ".join(parts))
@@ -339,6 +352,7 @@ _LABELS: Final = (
     ("worse-2", "▼", f"open regression, {LARGE_CHANGE * 100:.0f} % or more"),
     ("worse-1", "▼", f"open regression, less than {LARGE_CHANGE * 100:.0f} %"),
     ("silent", "!", "silent"),
+    ("failing", "✕", "failing"),
     ("fresh", "", "run within a day"),
     ("recent", "3d", "run within 7 days"),
     ("old", "9d", "older"),
@@ -362,17 +376,19 @@ class SummaryFact:
 
 
 def summarize_state(hosts: FleetHosts, open_incidents: int) -> str:
-    """Return the finding: "2 open incidents, 1 silent host"."""
+    """Return the finding: "2 open incidents, 1 silent host, 1 failing host"."""
     parts = [format_count(open_incidents, "open incident") if open_incidents else "No open incidents"]
     if silent := len(hosts.silent):
         parts.append(format_count(silent, "silent host"))
+    if failing := len(hosts.failing):
+        parts.append(format_count(failing, "failing host"))
     return ", ".join(parts)
 
 
 def list_summary_facts(
     hosts: FleetHosts, *, open_incidents: int, most_severe: Sequence[Incident], suffix: str = ""
 ) -> list[SummaryFact]:
-    """Return the facts of the summary: active hosts, open incidents, silent hosts.
+    """Return the facts of the summary: active hosts, open incidents, silent and failing hosts.
 
     suffix: query of links to lists, as the filter of the page.
     """
@@ -392,7 +408,7 @@ def list_summary_facts(
                 f" ({worst.severity} severity).",
             ),
         ]
-    facts.append(_describe_silent(hosts))
+    facts += [_describe_hosts(hosts.silent, "silent"), _describe_hosts(hosts.failing, "failing")]
     return facts
 
 
@@ -411,19 +427,17 @@ def _describe_active(hosts: FleetHosts, suffix: str) -> SummaryFact:
     )
 
 
-def _describe_silent(hosts: FleetHosts) -> SummaryFact:
-    silent = hosts.silent
-    if not silent:
-        return SummaryFact("No host is silent.")
-    if len(silent) == 1:
-        (host,) = silent
-        return SummaryFact("1 host is silent: ", host.name, reverse("host", args=[host.name]), ".")
-    return SummaryFact(
-        f"{format_integer(len(silent))} hosts are silent, longest ",
-        silent[0].name,
-        reverse("host", args=[silent[0].name]),
-        ".",
+def _describe_hosts(hosts: Sequence[HostRow], state: str) -> SummaryFact:
+    """Return how many hosts are silent or failing, with the first as a link."""
+    if not hosts:
+        return SummaryFact(f"No host is {state}.")
+    first = hosts[0].name
+    start = (
+        f"1 host is {state}: "
+        if len(hosts) == 1
+        else f"{format_integer(len(hosts))} hosts are {state}, longest "
     )
+    return SummaryFact(start, first, reverse("host", args=[first]), ".")
 
 
 _RUNS: Final = 6

@@ -84,9 +84,15 @@ class FleetHosts:
         silent = [(host.silent_since, host.name, host) for host in self.hosts if host.silent_since]
         return [host for _, _, host in sorted(silent, key=lambda entry: entry[:2])]
 
+    @property
+    def failing(self) -> list[HostRow]:
+        """Return the hosts with a failing profile, failing for longest first."""
+        failing = [(host.failing_since, host.name, host) for host in self.hosts if host.failing_since]
+        return [host for _, _, host in sorted(failing, key=lambda entry: entry[:2])]
+
 
 def read_fleet_hosts(filter: Filter | None = None, *, without: str = "") -> FleetHosts:
-    """Return the hosts in at most five queries, whatever their number, and up to three of the filter.
+    """Return the hosts in at most seven queries, whatever their number, and up to three of the filter.
 
     filter: as on the list of hosts. without: the name of a host to leave out.
     """

@@ -62,6 +62,7 @@ from benchapp.incidents.read.changes import list_changes_of_series
 from benchapp.incidents.read.series_status import SeriesMark, list_detection_statuses, read_series_marks
 from benchapp.models import Measurement
 from benchapp.requests.pages.panel import make_request_panel
+from benchapp.requests.read.failing import read_failing_hosts
 from benchapp.requests.read.run_requests import RequestFilter
 from benchapp.series.pages.history_tables import (
     link_note_form,
@@ -183,9 +184,13 @@ def _show_series(
     row, metric = line.row, asked.metric
     runs = make_run_table(line, metric, page=page)
     changes = list_changes_of_series(row.id, metric=metric.name)
+    detail = read_relatives(row)
     return {
         "series": row,
-        "detail": read_relatives(row),
+        "detail": detail,
+        "failing_hosts": read_failing_hosts(
+            detail.host_names, profile=row.profile, target_name=row.target.target_name or ""
+        ),
         "mixing": _describe_mixing(row),
         "mark": show_mark(_read_mark(row.id, metric.name), metric=metric.name),
         "runs": runs,

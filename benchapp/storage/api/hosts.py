@@ -115,6 +115,17 @@ class HostAnswer(ApiAnswer, kw_only=True, frozen=True):
     ]
     expected_at: Time | None
     silent_since: Time | None
+    failing_since: Annotated[
+        Time | None,
+        Meta(description="first result of a profile since its last valid value; null: not failing"),
+    ]
+    failing_reason: Annotated[
+        str | None, Meta(description="of the newest result of the profile that has been failing for longest")
+    ]
+    failing: Annotated[
+        Sequence[str],
+        Meta(description="profiles that give no valid values, with their target, for longest first"),
+    ]
     schedule: Annotated[ScheduleAnswer | None, Meta(description="null: not reported")]
     url: str
     page: str
@@ -224,6 +235,8 @@ def _describe_host(kind: type[Kind], host: HostRow, history: Sequence[float | No
         relative_level=history[-1] if history else None,
         expected_at=schedule.expected_at if schedule else None,
         silent_since=schedule.silent_since if schedule else None,
+        failing_reason=host.failing[0].reason if host.failing else None,
+        failing=[each.name for each in host.failing],
         schedule=describe_schedule(schedule) if schedule else None,
         is_agent_outdated=is_outdated(host.agent_version, read_agent_version()),
         new_series_per_day=settings.HOST_NEW_SERIES_PER_DAY,
@@ -244,6 +257,7 @@ class HostParameters(FilterParameters, SpanParameters, PageParameters):
     is_schedule_different = flag_parameter(
         help_text="true: hosts whose schedule differs from the one that the server wants"
     )
+    is_failing = flag_parameter(help_text="true: hosts with a profile that gives no valid values")
     sort = ChoiceParameter(choices=("name", "-name"), required=False, default="name")
 
 

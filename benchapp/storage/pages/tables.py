@@ -215,7 +215,7 @@ def make_pager(query: QueryDict, order: HostOrder, *, count: int) -> HostPager |
 
 
 def summarize_hosts(hosts: Sequence[HostRow]) -> str:
-    """Return "8 hosts, 2 with open regressions, 1 silent, 3 with an outdated agent"; the sample is not counted."""
+    """Return "8 hosts, 2 with open regressions, 1 silent, 1 failing", then outdated agents; the sample counts not."""
     has_sample = any(host.is_sample for host in hosts)
     hosts = [host for host in hosts if not host.is_sample]
     if has_sample and not hosts:
@@ -227,6 +227,8 @@ def summarize_hosts(hosts: Sequence[HostRow]) -> str:
         parts.append(f"{affected} with open regressions")
     if silent:
         parts.append(f"{silent} silent")
+    if failing := sum(bool(host.failing) for host in hosts):
+        parts.append(f"{failing} failing")
     outdated = sum(is_outdated(host.agent_version, read_agent_version()) for host in hosts)
     if outdated:
         parts.append(f"{outdated} with an outdated agent")

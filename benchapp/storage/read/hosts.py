@@ -22,6 +22,7 @@ from benchapp.incidents.read.series_status import (
 )
 from benchapp.models import SAMPLE_HOST, Host, Run, Series
 from benchapp.models.coverage import match_hosts
+from benchapp.requests.read.failing import FailedRuns, list_failing, read_all_failed, read_failed
 from benchapp.requests.read.schedules import HostSchedule, list_known, read_schedules
 from benchapp.requests.read.wanted_schedules import find_different_hosts
 from benchapp.series.read.environment_changes import (
@@ -53,7 +54,8 @@ class HostFilter:
     """Which hosts to list; None: no restriction.
 
     match: as in `match_hosts`; text: part of the name or pool; is_agent_outdated: older than shipped_version.
-    is_schedule_different: does not run what the server wants. from_at inclusive, to_at exclusive: a run began then.
+    is_schedule_different: does not run what the server wants. is_failing: a profile is failing.
+    from_at inclusive, to_at exclusive: a run began then.
     """
 
     match: Filter = field(default_factory=Filter)
@@ -61,6 +63,7 @@ class HostFilter:
     is_retired: bool | None = None
     is_agent_outdated: bool | None = None
     is_schedule_different: bool | None = None
+    is_failing: bool | None = None
     shipped_version: str = ""
     from_at: datetime | None = None
     to_at: datetime | None = None
@@ -84,7 +87,8 @@ class HostRow:
 
     last_seen_at: the server's clock; dropped_count, dropped_at: results that the full spool of its agent dropped, and
     when the last one by the host's clock; run_count: all its runs; new_series_today: how many series its results added
-    since midnight UTC, of HOST_NEW_SERIES_PER_DAY. schedule: None if not reported. mark: the open
+    since midnight UTC, of HOST_NEW_SERIES_PER_DAY. schedule: None if not reported. failing: its profiles that give no
+    valid values, for longest first. mark: the open
     regressions of its series, which are those of its pool if it has one.
     """
 
@@ -102,6 +106,7 @@ class HostRow:
     new_series_today: int
     last_run: LastRun | None
     schedule: HostSchedule | None
+    failing: tuple[FailedRuns, ...]
     mark: ScopeMark | None
 
     @property
@@ -120,6 +125,11 @@ class HostRow:
         return self.schedule.silent_since if self.schedule else None
 
     @property
+    def failing_since(self) -> datetime | None:
+        """Return when the first result without a valid value came, None if no profile is failing."""
+        return self.failing[0].since_at if self.failing else None
+
+    @property
     def kernel(self) -> str | None:
         """Return the kernel of its newest run."""
         return self.last_run.kernel if self.last_run else None
@@ -131,7 +141,7 @@ class HostRow:
 
 
 def list_hosts(filters: HostFilter) -> list[HostRow]:
-    """Return all hosts of a filter by name; four queries, and one if its terms are not only names of hosts and pools.
+    """Return all hosts of a filter by name; six queries, and one if its terms are not only names of hosts and pools.
 
     The cost depends on the number of hosts, not of runs. 500 hosts: about 25 ms.
     """
@@ -218,7 +228,7 @@ def _name_scope(name: str, pool: str) -> str:
 
 def filter_hosts(filters: HostFilter) -> QuerySet[Host]:
     """Return the hosts of a filter, by name; two queries with terms or words, one with is_agent_outdated, two with
-    is_schedule_different.
+    is_schedule_different, three with is_failing.
     """
     hosts = Host.objects.order_by("name")
     if filters.is_retired is not None:
@@ -230,6 +240,9 @@ def filter_hosts(filters: HostFilter) -> QuerySet[Host]:
     if filters.is_schedule_different is not None:
         different = find_different_hosts()
         hosts = (hosts.filter if filters.is_schedule_different else hosts.exclude)(pk__in=different)
+    if filters.is_failing is not None:
+        failing = [host_id for host_id, failed in read_all_failed().items() if list_failing(failed)]
+        hosts = (hosts.filter if filters.is_failing else hosts.exclude)(pk__in=failing)
     if in_range := match_times("started_at", filters.from_at, filters.to_at):
         hosts = hosts.filter(Exists(Run.objects.filter(in_range, host=OuterRef("pk"))))
     if filters.text:
@@ -255,6 +268,7 @@ def _match_words(match: Filter, hosts: Sequence[Host]) -> set[int]:
 def _make_rows(found: Sequence[dict[str, Any]]) -> list[HostRow]:
     today = datetime.now(UTC).date()
     schedules = read_schedules(list_known(found))
+    failed = read_failed(found)
     last_runs = _read_last_runs([row["id"] for row in found])
     marks = read_scope_marks(sorted({_name_scope(row["name"], row["pool"]) for row in found}))
     return [
@@ -263,6 +277,7 @@ def _make_rows(found: Sequence[dict[str, Any]]) -> list[HostRow]:
             new_series_today=row["new_series_count"] if row["new_series_on"] == today else 0,
             last_run=last_runs.get(row["id"]),
             schedule=schedules.get(row["id"]),
+            failing=list_failing(failed.get(row["id"], ())),
             mark=marks.get(_name_scope(row["name"], row["pool"])),
         )
         for row in found

@@ -19,6 +19,7 @@ from benchapp.models import (
     State,
     Submission,
 )
+from benchapp.requests.read.failing import list_failing, read_all_failed
 from benchapp.requests.read.schedules import list_known, read_schedules
 
 
@@ -27,7 +28,7 @@ class Totals:
     """Counts. submissions, notices: by state, with all states; open_incidents: of regressions, by severity, with all.
 
     to_evaluate: series with measurements since their last evaluation. hosts: not retired, without that of the sample
-    data; silent_hosts: of them.
+    data; silent_hosts, failing_hosts: of them.
     """
 
     submissions: Mapping[str, int]
@@ -36,6 +37,7 @@ class Totals:
     series: int
     hosts: int
     silent_hosts: int
+    failing_hosts: int
     to_evaluate: int
     notices: Mapping[str, int]
     oldest_notice_age_s: float
@@ -43,7 +45,7 @@ class Totals:
 
 
 def count_totals(*, now: datetime | None = None) -> Totals:
-    """Return the totals; ten queries at most."""
+    """Return the totals; thirteen queries at most."""
     moment = now or timezone.now()
     due = Notice.objects.filter(state=NoticeState.WAITING, not_before_at__lte=moment)
     regressions = Incident.objects.filter(is_regression=True, is_open=True)
@@ -57,6 +59,7 @@ def count_totals(*, now: datetime | None = None) -> Totals:
         series=Series.objects.filter(last_at__isnull=False).count(),
         hosts=Host.objects.active().exclude(name=SAMPLE_HOST).count(),
         silent_hosts=_count_silent(),
+        failing_hosts=sum(bool(list_failing(failed)) for failed in read_all_failed(now=moment).values()),
         to_evaluate=Series.objects.filter(judging_is_due=True).count(),
         notices=_count(Notice.objects.all(), "state", NoticeState.values),
         oldest_notice_age_s=_measure_age(due.aggregate(oldest=Min("not_before_at"))["oldest"], moment),

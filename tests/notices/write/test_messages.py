@@ -238,7 +238,7 @@ def test_cell_has_a_short_name(fields: dict[str, Any], expected: str) -> None:
 
 
 def make_silence(name: str) -> HostSilence:
-    return HostSilence(name, "", NOON, ("quick",), NOON - timedelta(hours=8))
+    return HostSilence(name, "", "silent", NOON, ("quick",), NOON - timedelta(hours=8))
 
 
 def test_silence_of_one_host_names_the_missed_profile() -> None:
