@@ -1,5 +1,6 @@
 """Editors name targets by patterns: history is read again as the preview shows, and changes stay."""
 
+import gzip
 from collections.abc import Sequence
 from typing import Any
 
@@ -89,7 +90,7 @@ def test_temporary_names_are_joined_with_their_changes_and_split_again(
             ("/mnt/run-b", "data", 32),
             ("/mnt/run-c", "data", 3),
         }
-        assert (effect.looked_at, effect.not_looked_at, effect.without_output) == (38, 0, 0)
+        assert (effect.looked_at, effect.not_looked_at, effect.unreadable) == (38, 0, 0)
         assert count_points() == {"/mnt/run-a": 3, "/mnt/run-b": 32, "/mnt/run-c": 3}
         assert not TargetMapping.objects.exists()
 
@@ -257,15 +258,16 @@ def test_mappings_are_read_again_also_where_results_of_older_parsers_are_not(set
     assert count_points() == {"data": 3}
 
 
-def test_results_whose_output_is_gone_keep_their_series_and_are_counted() -> None:
+@pytest.mark.parametrize("body", [None, gzip.compress(b"not a result any more")])
+def test_results_that_cannot_be_read_again_keep_their_series_and_are_counted(body: bytes | None) -> None:
     post_places(range(6), RUNS[:2])
-    Submission.objects.filter(pk=Submission.objects.order_by("received_at")[0].pk).update(body=None)
+    Submission.objects.filter(pk=Submission.objects.order_by("received_at")[0].pk).update(body=body)
 
     effect = preview_adding(map_names())
     add_mapping(map_names(), by=None)
     read_again()
 
-    assert (effect.looked_at, effect.without_output) == (5, 1)
+    assert (effect.looked_at, effect.unreadable) == (5, 1)
     assert count_points() == {"data": 5, "/mnt/run-a": 1}
 
 

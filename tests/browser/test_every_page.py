@@ -59,6 +59,7 @@ PAGES = {
     "host": "{host}",
     "host with an incident": "/hosts/db-09/",
     "settings of a host": "{host}settings/",
+    "preview of a target name": "{host}target-name?scope=host:db-01&pattern=*&target_name=data",
     "requested runs": "/requests/",
     "schedules": "/schedules/",
     "schedules of a pool": "/schedules/scope/?pool=",

@@ -331,6 +331,11 @@ def plan_or_reject(source: SubmissionSource) -> Plan | Rejection:
         return Rejection(source.submission_id, "reader-fault", f"{type(error).__name__}: {error}"[:2000])
 
 
+def plan_all(sources: Sequence[SubmissionSource]) -> list[Plan | Rejection]:
+    """Plan each of these submissions as `plan_or_reject`."""
+    return [plan_or_reject(source) for source in sources]
+
+
 def _plan_in_batch(source: SubmissionSource) -> Plan | Rejection | None:
     """Plan a submission among others; None if it would delay them."""
     try:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.utils import timezone
 
-from benchapp.intake.normalize.batch import Rejection, plan_or_reject
+from benchapp.intake.normalize.batch import Rejection, plan_all, plan_or_reject
 from benchapp.intake.normalize.parsing_process import ParsingFailed, call_in_process
 from benchapp.intake.normalize.plan import Plan, PlannedMeasurement, PlannedRun
 from benchapp.intake.normalize.sender_context import SubmissionSource
@@ -95,7 +95,7 @@ def preview_incoming(submission: IncomingSubmission, submission_id: UUID) -> Pre
     )
 
 
-def plan_in_process(source: SubmissionSource) -> Plan | Rejection:
+def _plan_in_process(source: SubmissionSource) -> Plan | Rejection:
     """Plan as `plan_or_reject`, in another process within the time limit of a worker."""
     try:
         return call_in_process(plan_or_reject, source)
@@ -103,9 +103,17 @@ def plan_in_process(source: SubmissionSource) -> Plan | Rejection:
         return Rejection(source.submission_id, error.code, f"{error}: split the result")
 
 
+def plan_all_in_process(sources: Sequence[SubmissionSource]) -> list[Plan | Rejection]:
+    """Plan as `plan_all`, in another process; each in another one if that takes too long."""
+    try:
+        return call_in_process(plan_all, sources)
+    except ParsingFailed:
+        return [_plan_in_process(source) for source in sources]
+
+
 def preview_submission(source: SubmissionSource) -> Preview | Rejection:
     """Return what storing a submission would write, or why it would be rejected; two queries and one per direction."""
-    plan = plan_in_process(source)
+    plan = _plan_in_process(source)
     if isinstance(plan, Rejection):
         return plan
     planned = list_planned([plan])

@@ -24,7 +24,7 @@ from benchapp.intake.normalize.batch import (
     Rejection,
     exclude_imports,
     lock_sources,
-    plan_or_reject,
+    plan_all,
 )
 from benchapp.intake.normalize.plan import Plan
 from benchapp.intake.normalize.reparse_report import (
@@ -122,14 +122,13 @@ def count_emptied(lost: Mapping[int, int], *, is_dry_run: bool) -> int:
 def renormalize_batch(
     ids: Sequence[UUID],
     *,
-    plan: Callable[[SubmissionSource], Plan | Rejection] = plan_or_reject,
+    plan_all: Callable[[Sequence[SubmissionSource]], list[Plan | Rejection]] = plan_all,
 ) -> ReparseOutcome:
     """Parse these submissions again; call inside a transaction. Changes follow the runs that they began with."""
     outcome = ReparseOutcome()
     plans: list[Plan] = []
-    for source in lock_sources(ids, state=None):
+    for planned in plan_all(lock_sources(ids, state=None)):
         outcome.read += 1
-        planned = plan(source)
         if isinstance(planned, Plan):
             plans.append(planned)
         else:
