@@ -9,6 +9,7 @@ from django.test import Client
 
 from benchapp import tasks
 from benchapp.framework.write.conflicts import BadValue
+from benchapp.incidents.actions.triage import acknowledge
 from benchapp.intake.normalize.batch import normalize_batch
 from benchapp.intake.normalize.reparse import reparse_outdated
 from benchapp.models import (
@@ -186,6 +187,32 @@ def test_two_hosts_of_a_pool_share_the_series_of_its_mapping_and_of_their_own() 
         ("host:web-1", "nvme0n1"),
     }
     assert Series.objects.get(scope="pool:db", target_name="nvme").measurement_count == 9
+
+
+def test_changes_of_the_same_time_are_one_in_the_series_that_is_joined(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    silence_queue(monkeypatch)
+    for host, place in (("db-1", "/dev/nvme0n1"), ("db-2", "/dev/nvme3n1")):
+        Host.objects.create(name=host, pool="db")
+        post_places(range(20), [place], host=host)
+        post_places(range(20, 32), [place], host=host, iops=250)
+    with at_time(NOON + 32 * STEP):
+        tasks.judge()
+        before = list_changes()
+        assert Change.objects.filter(pk__in=[pk for pk, *_ in before], metric="iops").count() == 2
+        incident = Incident.objects.get()
+        acknowledge(incident.pk, by=make_user())
+
+        add_mapping(map_names("nvme*n1", "nvme", "pool:db"), by=None)
+        read_again()
+        tasks.judge()
+
+    kept = Change.objects.exclude(state="withdrawn").filter(metric="iops").get()
+    assert kept.pk in {pk for pk, *_ in before}
+    assert (kept.series.target_name, kept.incident_id) == ("nvme", incident.pk)
+    incident.refresh_from_db()
+    assert (Incident.objects.count(), incident.state) == (1, "acknowledged")
 
 
 def test_host_that_leaves_a_pool_loses_the_names_of_the_pool() -> None:

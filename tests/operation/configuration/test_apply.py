@@ -471,3 +471,17 @@ def test_command_names_what_it_cannot_read(db: Any, tmp_path: Path) -> None:
 )
 def test_wrong_schedules_are_named_with_their_member(installation: None, entry: str, fault: str) -> None:
     assert fault in find_faults(f"version: 1\nschedules:\n- {entry}\n")[0]
+
+
+def test_pool_and_the_names_of_its_targets_come_by_one_file(installation: None) -> None:
+    text = (
+        "version: 1\nhosts:\n- {name: db-2, pool: red}\n"
+        "target_mappings:\n- {scope: 'pool:red', pattern: 'nvme*n1', target_name: nvme}\n"
+    )
+
+    assert apply(text) == [("hosts", "changed"), ("target_mappings", "created")]
+    assert apply(text.replace("nvme}", "disk}")) == [("target_mappings", "changed")]
+    assert apply(text) == [("target_mappings", "changed")]
+    assert find_faults(text.replace("'pool:red'", "red")) == [
+        "line 5: target_mappings/0/scope: 'red' is not host:NAME or pool:NAME"
+    ]
