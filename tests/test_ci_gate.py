@@ -161,7 +161,10 @@ def build(migrated_cluster: Path, tmp_path_factory: pytest.TempPathFactory) -> I
         # Before the worker starts, which then stores and judges all of them at once.
         build.send(1.0, BASELINE_RUNS)
         servers.start_worker()
-        levels = "SELECT count(*) FROM benchapp_level WHERE n >= 25 AND metric IN ('iops', 'latency_p99_ns')"
+        levels = (
+            "SELECT count(*) FROM benchapp_level JOIN benchapp_series series ON series.id = series_id"
+            " WHERE n >= 25 AND metric IN ('iops', 'latency_p99_ns') AND direction <> 'mixed'"
+        )
         wait_for(lambda: servers.query(levels)[0][0] == 4, within_s=120, what="the levels of the series")
         yield build
     finally:
@@ -391,7 +394,15 @@ def test_regression_fails_every_build_until_a_person_accepts_the_level(build: Bu
 # Those of manage.py are run by tests/test_docs.py; schedules, sweeps and uninstall by the tests of the agent.
 RUN_HERE = ("curl ", "echo ", "fio ", "jq ", "bench-agent ", "bench-agent.pyz ", "benchapp.fio")
 # A host enrolls once: with the archive. Containers: tests/containers.py; can_store needs beat: tests/test_readiness.py.
-NOT_RUN_HERE = (" schedule ", " sweep ", " uninstall", "bench-agent enroll", "docker ", "can_store")
+NOT_RUN_HERE = (
+    " schedule ",
+    " sweep ",
+    " uninstall",
+    "bench-agent enroll",
+    "docker ",
+    "can_store",
+    " --device ",
+)
 # Values of the reader: other hosts, ids and directories.
 EXAMPLES = re.compile(r"https://(?:SERVER|bench\.example(?:\.com)?)(?=[/\" ]|$)")
 PANDAS = """

@@ -281,7 +281,7 @@ def normalize_value(dimension: Dimension, text: str) -> str:
         name, comma, direction = folded.rpartition(", ")
         if comma and name in _PATTERNS_BY_NAME:
             # As pages write the directions of mixed patterns: "random read/write, reads".
-            return f"{_PATTERNS_BY_NAME[name]} {direction.removesuffix('s')}"
+            return f"{_PATTERNS_BY_NAME[name]} {'mixed' if direction == 'total' else direction.removesuffix('s')}"
         return _PATTERNS_BY_NAME.get(folded, folded)
     return folded
 
@@ -317,9 +317,12 @@ def name_rw(rw: str) -> str:
 
 
 def describe_pattern(pattern: str) -> str:
-    """Return a pattern in words: "random read", "random read/write, reads"."""
+    """Return a pattern in words: "random read", "random read/write, reads"; "…, total" for both directions."""
     rw, _, direction = pattern.partition(" ")
     shown = name_rw(rw)
-    return (
-        f"{shown}, {direction}s" if direction in ("read", "write", "trim") else f"{shown} {direction}".strip()
-    )
+    return f"{shown}, {name_direction(direction)}" if direction else shown
+
+
+def name_direction(direction: str) -> str:
+    """Return a direction of a pattern in words: "reads", "syncs"; "total" of all."""
+    return "total" if direction == "mixed" else f"{direction}s"

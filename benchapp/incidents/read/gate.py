@@ -210,15 +210,19 @@ def _read_run_values(
 ) -> tuple[dict[tuple[int, str], NDArray[np.float64]], dict[tuple[int, str], list[str]]]:
     """Return the valid values of each series and metric of the runs, and their kinds of latency; a run counts once.
 
-    A metric without a value is left out, unless the series has no valid measurement at all. Values of two kinds are
-    not compared.
+    A metric without a value is left out, unless the series has no valid measurement at all; so is the total of reads
+    and writes that are tested themselves. Values of two kinds are not compared.
     """
     found: dict[tuple[int, str], dict[int, list[float]]] = {}
     # In the order of the runs.
     kinds: dict[tuple[int, str], dict[str, None]] = {}
     known = Measurement.objects.filter(run_id__in=run_ids).order_by("series_id", "run_id")
     facts = ("series_id", "run_id", "error", "is_excluded", "latency_kind", "missing")
-    rows = list(known.values_list(*facts, *metrics))
+    of_mixes = known.filter(series__direction__in=("read", "write")).values("series__workload")
+    totals = known.filter(series__direction="mixed", series__workload__in=of_mixes).values_list(
+        "series_id", flat=True
+    )
+    rows = list(known.exclude(series_id__in=set(totals)).values_list(*facts, *metrics))
     valid = {row[0] for row in rows if not row[2] and not row[3]}
     for series_id, of, error, is_excluded, latency_kind, missing, *columns in rows:
         is_valid = not error and not is_excluded

@@ -10,6 +10,7 @@ from benchapp.catalog.dimensions import (
     DIMENSIONS,
     describe_pattern,
     get_filter_dimension,
+    name_direction,
     name_rw,
     split_pattern,
 )
@@ -133,7 +134,7 @@ def _format_workload(workload: WorkloadTitleColumns, direction: str) -> Iterator
     if workload.rw in _MIXED and workload.read_share_percent is not None and "trim" not in workload.rw:
         pattern += f" {workload.read_share_percent}/{100 - workload.read_share_percent}"
     if direction and workload.rw in _MIXED:
-        pattern += f", {direction}s" if direction in ("read", "write", "trim") else f", {direction}"
+        pattern += f", {name_direction(direction)}"
     elif direction == "sync":
         pattern += ", syncs"
     if shown := f"{describe_block_size(workload)} {pattern}".strip():

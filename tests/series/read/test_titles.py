@@ -46,7 +46,7 @@ WORKLOAD = WorkloadRow(
         (
             {"rw": "randrw", "read_share_percent": 70},
             "mixed",
-            "4k random read/write 70/30, mixed · iodepth 8 × 1 job · 64 MiB file",
+            "4k random read/write 70/30, total · iodepth 8 × 1 job · 64 MiB file",
         ),
         ({"rw": "rw"}, "", "4k sequential read/write 100/0 · iodepth 8 × 1 job · 64 MiB file"),
         ({"rw": "write"}, "sync", "4k sequential write, syncs · iodepth 8 × 1 job · 64 MiB file"),
