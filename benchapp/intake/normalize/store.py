@@ -85,7 +85,8 @@ _NOTE_HOSTS = (
 
 
 # Excludes copies: runs with the host, start, jobs and totals of an earlier one, which the index measurement_by_series
-# finds at once, however many copies there are. Without bytes, as published, nothing is compared.
+# finds at once, however many copies there are. Without bytes, as published, nothing is compared. A valid run is no copy
+# of a failed one, as a whole report of the one that was cut.
 _EXCLUDE_COPIES = (
     "WITH copies AS ("
     " SELECT copy.run_id, first.run_id AS first_id FROM benchapp_measurement copy"
@@ -95,7 +96,8 @@ _EXCLUDE_COPIES = (
     "  WHERE earlier.series_id = copy.series_id AND earlier.started_at = copy.started_at"
     "  AND earlier.run_id < copy.run_id AND earlier.ordinal = copy.ordinal AND earlier.job_name = copy.job_name"
     "  AND earlier.io_bytes = copy.io_bytes AND earlier.total_ios IS NOT DISTINCT FROM copy.total_ios"
-    "  AND earlier.iops IS NOT DISTINCT FROM copy.iops ORDER BY earlier.id LIMIT 1) first ON TRUE"
+    "  AND earlier.iops IS NOT DISTINCT FROM copy.iops AND (earlier.error = 0 OR copy.error <> 0)"
+    "  ORDER BY earlier.id LIMIT 1) first ON TRUE"
     " WHERE copy.run_id = ANY(%(ids)s) GROUP BY copy.run_id, first.run_id"
     " HAVING count(*) = (SELECT count(*) FROM benchapp_measurement own WHERE own.run_id = copy.run_id)),"
     " excluded AS (UPDATE benchapp_run run SET excluded_at = %(now)s,"

@@ -44,6 +44,17 @@ def test_reformatted_and_relabeled_copies_count_once() -> None:
     assert set(Level.objects.values_list("n", flat=True)) == {1}
 
 
+def test_whole_report_is_no_copy_of_the_one_that_was_cut() -> None:
+    report = change_output()
+    submit(fio_output=report[: report.rindex("disk_util")])
+    normalize_batch()
+    submit(fio_output=report)
+    normalize_batch()
+
+    cut, whole = Run.objects.order_by("id")
+    assert (cut.error != 0, whole.error, list_excluded()) == (True, 0, [False, False])
+
+
 def test_copy_that_a_person_includes_again_stays_included() -> None:
     for _ in range(2):
         submit(fio_output=change_output())

@@ -163,7 +163,7 @@ def test_charts_of_a_time_range_have_its_days_also_in_csv_and_api(
     assert days
     assert max(days) <= query["to"]
     assert min(days) >= f"{last - 11 * DAY:%Y-%m-%d}"
-    assert all(day in page.words for day in days)
+    assert all(day in page.scripts[None] for day in days)
 
 
 @pytest.mark.parametrize("name", NAMES)
