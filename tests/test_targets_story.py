@@ -317,11 +317,17 @@ def test_slow_drive_is_named_in_the_title_and_compared_with_other_hosts(
     with at_time(NOON + 34 * STEP):
         tasks.judge()
         page = " ".join(client.get("/hosts/db-1/").content.decode().split())
+        incident = Incident.objects.get()
+        shown = " ".join(client.get(f"/incidents/{incident.pk}/").content.decode().split())
+        (series,) = Series.objects.filter(target_name="sdc")
+        history = client.get(f"/series/{series.pk}/").content.decode()
 
-    incident = Incident.objects.get()
     assert incident.title.startswith(
         "db-1, sdc: IOPS −84 % in 1 of 3 series, only this host (2 peers with the same"
     )
+    assert "4k random read IOPS of db-1, sdc down 84 %" in shown
+    assert "target sdc only" in shown
+    assert "4k random read on db-1, sdc: 80.0 IOPS since" in history
     assert "Random read · sdc is 84 % below the median of 2 peers." in page
     assert "Compare the 3 targets of this host" in page
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 from agent import __version__
 from agent.running import PAIRS_MAXIMUM, RUNS_MAXIMUM
@@ -254,6 +254,17 @@ def _add_wait(parser: argparse.ArgumentParser, *, default: float | None) -> None
     )
 
 
+class _Once(argparse.Action):
+    """Refuses a second value, so that nobody takes one of several devices for all."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option: Any = None
+    ) -> None:
+        if getattr(namespace, self.dest, None) is not None:
+            parser.error(f"{option} is given twice: a run takes one")
+        setattr(namespace, self.dest, values)
+
+
 def _add_measured(parser: argparse.ArgumentParser) -> None:
     for option, placeholder, purpose in (
         ("--profile", "NAME", "profile to run; see `bench-agent profiles`"),
@@ -265,7 +276,8 @@ def _add_measured(parser: argparse.ArgumentParser) -> None:
         ("--target-name", "NAME", "name of the storage under test (default: mount point, device or export)"),
         ("--time-limit", "TIME", "maximum run time of fio: 90s, 15m, 2h"),
     ):
-        parser.add_argument(option, metavar=placeholder, help=purpose)
+        action = _Once if option == "--device" else "store"
+        parser.add_argument(option, metavar=placeholder, help=purpose, action=action)
     parser.add_argument(
         "--allow-outside",
         action="store_true",
@@ -443,8 +455,10 @@ def _add_schedule(commands: Commands, common: argparse.ArgumentParser) -> None:
     )
     remove = actions.add_parser("remove", parents=[common], help="remove one or all schedules")
     remove.add_argument("--profile", metavar="NAME", help="remove only schedules of this profile")
-    remove.add_argument(
-        "--directory", metavar="DIR", help="remove only schedules of this directory or device"
+    place = remove.add_mutually_exclusive_group()
+    place.add_argument("--directory", metavar="DIR", help="remove only schedules of this directory")
+    place.add_argument(
+        "--device", metavar="DEV", dest="directory", help="remove only schedules of this device"
     )
     show = actions.add_parser("show", parents=[common], help="show schedules and their next run")
     actions.add_parser("report", parents=[common], help="send the installed schedules to the server again")

@@ -87,10 +87,10 @@ def format_series_title(
     workload = series.workload_title.split(" · ")[0]
     if shown is None:
         where = " in this time range" if has_range else ""
-        return f"{workload} on {series.scope_name}: no {metric.label}{where}"
+        return f"{workload} on {series.place}: no {metric.label}{where}"
     # A value in ms does not show which latency it is.
     label = f"{metric.label} " if metric.unit == "ns" else ""
-    return f"{workload} on {series.scope_name}: {label}{_format_level(shown, metric)}"
+    return f"{workload} on {series.place}: {label}{_format_level(shown, metric)}"
 
 
 def describe_level(shown: ShownLevel | None, metric: Metric, *, has_range: bool = False) -> list[str]:

@@ -64,7 +64,7 @@ def describe_incident(detail: IncidentDetail) -> str:
         return row.title
     way = "up" if row.relative > 0 else "down"
     workload = f"{detail.workloads[0]} " if len(detail.workloads) == 1 else ""
-    what = f"{workload}{_name_metric(row.metric)} of {name_scopes(detail.scopes)}"
+    what = f"{workload}{_name_metric(row.metric)} of {name_scopes(detail.scopes)}{_name_target(row)}"
     size = format_change_size(row.relative)
     if largest.is_drift and largest.accepted_from_at:
         accepted = format_moment(largest.accepted_from_at)
@@ -75,6 +75,14 @@ def describe_incident(detail: IncidentDetail) -> str:
         span = f"since {start}, continuing" if slope.continues else f"between {start} and {end}"
         return f"{what} {verb} by {size} {span}{_describe_coincidence(row)}"
     return f"{what} {way} {size} since {format_moment(row.started_at)}{_describe_coincidence(row)}"
+
+
+def _name_target(row: Incident) -> str:
+    """Return the target after its host, if the others of the host are not affected."""
+    names = (
+        one["value"] for one in row.common_factors if one["dimension"] == "target_name" and one["share"] == 1
+    )
+    return "".join(f", {name}" for name in names)
 
 
 def format_confidence_interval(low: float | None, high: float | None) -> str:
@@ -112,7 +120,9 @@ def describe_sizes(detail: IncidentDetail) -> str:
         return ""
     texts = [_describe_metric_size(size) for size in sizes]
     change = f"{_name_metric(largest.metric)} {format_signed_percent(largest.relative)}"
-    return f"{'; '.join(texts)}. Largest: {change}, {largest.series.workload_title} on {largest.series.scope_name}."
+    return (
+        f"{'; '.join(texts)}. Largest: {change}, {largest.series.workload_title} on {largest.series.place}."
+    )
 
 
 def describe_pooled_levels(row: Incident) -> str:

@@ -31,7 +31,7 @@ from benchapp.framework.read.pagination import (
 from benchapp.models import Change, ChangeState, Measurement, Series, Slope, read_slope
 from benchapp.models.filtering import match_changes
 from benchapp.models.measurement import select_kind
-from benchapp.series.read.titles import describe_target, describe_workload, name_scope
+from benchapp.series.read.titles import describe_target, describe_workload, name_place, name_scope
 
 # Per chart, the newest: more marks would cover the line.
 MARKS_MAXIMUM: Final = 500
@@ -46,6 +46,7 @@ class SeriesName:
     id: int
     scope: str
     scope_name: str
+    place: str
     workload_title: str
     target_title: str
     rw: str
@@ -387,6 +388,7 @@ def name_series(series: Series) -> SeriesName:
         id=series.pk,
         scope=series.scope,
         scope_name=name_scope(series.scope),
+        place=name_place(series.scope, series.target_name),
         workload_title=describe_workload(series, direction=series.direction),
         target_title=describe_target(series),
         rw=series.rw,

@@ -142,6 +142,9 @@ def measure_breadth(incident: Incident) -> Breadth:
         changed, others, FACTOR_DIMENSIONS, paired=_PAIRED, names=_NAMES, part_of=_PART_OF
     )
     factors = [_describe(one, len(changed)) for one in found]
+    target = _find_target(changed, others)
+    if target and not any("target_name" in one.dimensions for one in found):
+        factors.append(_entry("target_name", target, 1.0, f"{name_value('target_name', target)} only"))
     if not others and len(changed) > 1:
         everything = f"all {format_integer(len(changed))} series"
         factors.append(
@@ -161,7 +164,7 @@ def measure_breadth(incident: Incident) -> Breadth:
             factors.extend(_compare_elsewhere(incident, scopes[0], changed))
     shares = [one.coverage for one in found if one.dimensions == ("volume_type",)]
     reach = max([len(changed) / max(len(cells), 1), *shares])
-    return Breadth(tuple(scopes), len(changed), len(cells), reach, factors, _find_target(changed, others))
+    return Breadth(tuple(scopes), len(changed), len(cells), reach, factors, target)
 
 
 def _find_target(changed: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> str:

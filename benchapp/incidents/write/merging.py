@@ -65,7 +65,7 @@ _OVERLAP: Final = 0.5
 # some of its series only, one of four may have changed by chance.
 _COVERED_SHARE: Final = 0.75
 # Common factors of one scope only.
-_OF_ONE_SCOPE: Final = ("scope", "host", "pool")
+_OF_ONE_SCOPE: Final = ("scope", "host", "pool", "target_name")
 
 _HAS_DRIFT: Final = Exists(Change.objects.filter(incident=OuterRef("pk"), method=DRIFT_METHOD))
 

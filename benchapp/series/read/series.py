@@ -17,7 +17,13 @@ from benchapp.models import Change, Host, Level, Measurement, Run, Series
 from benchapp.models.filtering import match_series
 from benchapp.series.read.selected_levels import NOW, LevelRange, match_span
 from benchapp.series.read.shapes import TargetRow, WorkloadRow, names_of, order_codes
-from benchapp.series.read.titles import describe_target, describe_workload, join_titles, name_scope
+from benchapp.series.read.titles import (
+    describe_target,
+    describe_workload,
+    join_titles,
+    name_place,
+    name_scope,
+)
 
 
 def read_series_versions(series_ids: Sequence[int]) -> dict[int, str]:
@@ -71,6 +77,11 @@ class SeriesRow:
     target_title: str
     workload_title: str
     latest: LatestPoint | None
+
+    @property
+    def place(self) -> str:
+        """Return host or pool, and the target if it has a name."""
+        return name_place(self.scope, self.target.target_name)
 
     @property
     def profile(self) -> str:

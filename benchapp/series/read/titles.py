@@ -121,6 +121,11 @@ def describe_block_size(workload: WorkloadTitleColumns) -> str:
     return format_short_size(workload.block_size_bytes)
 
 
+def name_place(scope: str, target_name: str | None) -> str:
+    """Return host or pool, and its target if it has a name: "db-1, /data"."""
+    return f"{name_scope(scope)}, {target_name}" if target_name else name_scope(scope)
+
+
 def name_scope(scope: str) -> str:
     """Return the name of the pool or host of a scope."""
     return scope.partition(":")[2]
