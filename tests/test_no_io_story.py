@@ -108,7 +108,7 @@ def test_direction_that_was_asked_for_and_did_nothing_measures_zero(monkeypatch)
         # A direction that nobody asked for.
         (read_at(1000), HANGING, "randread", ["read"]),
         # Half of a mix that hangs.
-        (read_at(1000), HANGING, "randrw", ["read", "write"]),
+        (read_at(1000), HANGING, "randrw", ["read", "write", "mixed"]),
         # A job that never ran, as one of a report that lists it twice.
         (IDLE, IDLE, "randread", []),
     ],

@@ -293,6 +293,7 @@ _EXAMPLES: Final = {
 }
 # Of bodies, by the name of their component.
 _BODIES: Final[dict[str, Json]] = {
+    "TargetMappingInput": {"scope": "host:db-01", "pattern": "/mnt/run-*", "target_name": "data"},
     "AnyTokenInput": {"scope": "read", "label": "dashboard", "expires_at": "2027-06-30T00:00:00Z"},
     "BaselineInput": {"comment": "new disks"},
     "BulkTriageInput": {"incidents": [1, 2], "action": "resolve", "verdict": "noise"},

@@ -86,7 +86,8 @@ def test_netapp_profiles_are_one_measurement(
 def test_gitlab_randrw_is_both_directions_without_latency(real: Machine) -> None:
     _, (run,) = measure(real, "gitlab-randrw", "size=4m")
 
-    assert describe(run) == [("read", "randrw", 4096, 64, 1), ("write", "randrw", 4096, 64, 1)]
+    directions = ("read", "write", "mixed")
+    assert describe(run) == [(direction, "randrw", 4096, 64, 1) for direction in directions]
     assert {each.workload["read_share_percent"] for each in run.measurements} == {75}
     assert {each.values["latency_p99_ns"] for each in run.measurements} == {None}
 

@@ -16,7 +16,7 @@ from rest_framework.views import APIView
 
 from benchapp.framework.api.openapi import make_schema
 from benchapp.framework.api.responses import COMPLETENESS, answer_lines, name_header
-from benchapp.models import Role, Study, Trace
+from benchapp.models import Role, Study, TargetMapping, Trace
 from tests.factories import (
     calculate_levels,
     make_attempt,
@@ -151,6 +151,7 @@ def names(db: None) -> dict[str, Any]:
     make_wanted_schedule()
     make_detection_policy()
     Study.objects.create(title="Disks", panels=[])
+    TargetMapping.objects.create(scope="host:db-1", pattern="/mnt/run-*", target_name="data")
     make_attempt(hosts[0])
     make_run_request(hosts[0])
     return {"series_id": lines[0].pk, "run_id": run.pk, "name": "db-1"}

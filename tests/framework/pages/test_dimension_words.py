@@ -18,7 +18,7 @@ from benchapp.series.read.titles import describe_setting, describe_value, order_
         ("iodepth", 32, "32", "depth 32"),
         ("pattern", "randread", "random read", "random read"),
         ("pattern", "randrw write", "random read/write, writes", "random read/write, writes"),
-        ("pattern", "randwrite sync", "random write sync", "random write sync"),
+        ("pattern", "randwrite sync", "random write, syncs", "random write, syncs"),
         ("is_direct", True, "direct", "direct I/O"),
         ("runtime_s", 16.0, "16 s", "16 s"),
         ("read_share_percent", 70, "70 %", "70 %"),
