@@ -44,8 +44,8 @@ class Config:
     """The configuration; None for a key that is not set.
 
     path: the file that was read, or that `enroll` would write. reserve_bytes: space that a run leaves free.
-    max_load, busy_percent: above these a run is skipped. log: the log file of runs. proxy: to the server, by default
-    that of the environment.
+    max_load, busy_percent: above these a run is skipped. log: the log file of runs. proxy: to the server; None uses the
+    proxy of the environment.
     uses_cloud_metadata: query the metadata service; sends_serials: send ids of disks and machine without hashing.
     trusts_directory: allow root to measure where another user can write. requests, schedule: the sections [requests]
     and [schedule], as text. adopts_schedules: install the schedules that the server wants, within [schedule].

@@ -565,7 +565,7 @@ def test_page_of_a_host_leads_to_the_comparison_of_its_drives(
         tasks.judge()
         client.force_login(make_user())
         page = client.get("/hosts/db-1/").content.decode()
-        (address,) = re.findall(r'<a href="([^"]*)">Targets</a>', page)
+        (address,) = re.findall(r'<a href="([^"]*)">Compare the 3 targets', page)
 
         matrix = client.get(unescape(address)).content.decode()
 

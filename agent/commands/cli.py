@@ -430,7 +430,7 @@ def _add_schedule(commands: Commands, common: argparse.ArgumentParser) -> None:
     install = actions.add_parser(
         "install",
         parents=[common],
-        help="install a crontab entry or systemd timer, replacing that of the same profile and directory",
+        help="install a crontab entry or systemd timer; replaces one of the same profile and directory",
         description="Installs the entry of a profile and directory or device, or with --poll the one that polls.",
         epilog="example: bench-agent schedule install --cron --every 6h --splay 10m --profile quick --directory /data",
     )

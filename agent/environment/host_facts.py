@@ -135,7 +135,7 @@ def _read_field(text: str, name: str) -> str | None:
 
 
 def _name_arm_cpu(cpuinfo: str) -> str | None:
-    """Return the name of an ARM processor, of which the kernel prints numbers only: Neoverse-N1, or 0x41/0xd0c."""
+    """Return the name of an ARM processor by its printed numbers: Neoverse-N1; 0x41/0xfff if unknown."""
     implementer, part = (_read_field(cpuinfo, f"CPU {name}") for name in ("implementer", "part"))
     number = f"{implementer}/{part}"
     return _ARM_CPUS.get(number, number) if implementer and part else None

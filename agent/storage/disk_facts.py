@@ -85,7 +85,7 @@ def read_disk(layer: Layer) -> Disk:
 
 
 def _find_class(layer: Layer, model: str) -> str | None:
-    """Return network, nvme, hdd or ssd; None for a virtual disk, of which only its host knows."""
+    """Return network, nvme, hdd or ssd; None for a virtual disk: only its host knows."""
     transport = _ask_paths(layer, _find_transport)
     is_remote = transport in _NETWORK_TRANSPORTS or _NETWORK_NAMES.fullmatch(layer.name)
     if is_remote or _NETWORK_MODELS.match(model):

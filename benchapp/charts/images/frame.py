@@ -142,7 +142,7 @@ STYLES: Final = (
 )
 # Of lines after the eighth, whose colors repeat.
 _LATE_MARKERS: Final = ("*", "X", "P", "p")
-# Of values of a fact of the environment; gray is that of unknown and further ones.
+# Colors of environment values; gray for unknown and further values.
 _VALUE_MARKERS: Final = ("o", "^", "s", "D", "*", "P", "X")
 GRAY_STYLE: Final = LineStyle(SERIES_COLORS["gray"], "o")
 _UNKNOWN_VALUE: Final = LineStyle(SERIES_COLORS["gray"], "p")

@@ -54,8 +54,8 @@ COLUMNS: Final = {
 class HistoryRequest(AskedRange):
     """One chart. ids: None if a filter selects the series.
 
-    zone: "" for that of the page, utc, own (of the browser) or host. color: a fact of the environment that colors runs,
-    or None. errors: invalid parameters, one sentence each.
+    zone: "" for the zone of the page, utc, own (of the browser) or host. color: the environment fact that colors runs;
+    None for none. errors: invalid parameters, one sentence each.
     """
 
     metric: Metric

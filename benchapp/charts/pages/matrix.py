@@ -277,7 +277,7 @@ def _make_fixed(fixed: FixedDimension, bar: FilterBar, request: HttpRequest, met
     dimension = DIMENSIONS[fixed.dimension]
     others = [choice for choice in fixed.choices if choice.value not in fixed.values]
     query, links = request.GET.copy(), []
-    # A fleet has hundreds of hosts, of which few are shown.
+    # A fleet has hundreds of hosts; a matrix shows few.
     for choice in others[:_OTHERS_MAXIMUM]:
         query["q"] = write_filter(bar.filter.with_value(fixed.dimension, choice.value))
         links.append((describe_choice(fixed.dimension, choice, metric), f"?{query.urlencode(safe=':,/*')}"))

@@ -82,7 +82,7 @@ class ScalingRow:
 
 @dataclass(frozen=True, slots=True)
 class LimitRow:
-    """A target or limit and its value at each x, "" where it is unknown. facet: "" if it is that of all panels."""
+    """A target or limit and its value at each x, "" where it is unknown. facet: "" for all panels."""
 
     facet: str
     label: str
