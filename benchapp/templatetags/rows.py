@@ -69,7 +69,7 @@ def _make_facts(shown: Any) -> str:
     if len(cell.series_ids) > 1:
         facts.append(f'<span class="age">{len(cell.series_ids)} series</span>')
     if cell.badges:
-        facts.append(f'<span class="age">{escape(", ".join(cell.badges))}</span>')
+        facts.append(f'<span class="age marks">{escape(", ".join(cell.badges))}</span>')
     return "".join(facts)
 
 
