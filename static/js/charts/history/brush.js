@@ -18,6 +18,8 @@ export function startBrush(strip, { getState, onMove, format }) {
     window.style.width = `${Math.max(2, right - left)}px`;
     strip.classList.toggle("whole", isWhole(view, whole));
     for (const handle of handles) {
+      // Shown only now: a place before the first one would be seen to move.
+      handle.hidden = false;
       const { edge } = handle.dataset;
       if (edge !== "both") {
         handle.style.left = `${edge === "from" ? left : right}px`;
