@@ -28,6 +28,7 @@ from benchapp.framework.api.answers import (
     ChosenColumns,
     Time,
     build,
+    define_answer,
     list_columns,
     with_columns,
 )
@@ -114,8 +115,7 @@ class ListedLinkAnswer(ChosenColumns, kw_only=True, frozen=True):
     """A link has the columns that `fields` names."""
 
 
-class LinkPage(AnswerPage, kw_only=True, frozen=True):
-    links: Sequence[ListedLinkAnswer]
+LinkPage = define_answer("LinkPage", AnswerPage, links=Sequence[ListedLinkAnswer])
 
 
 class LinkParameters(PageParameters):

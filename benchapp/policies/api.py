@@ -19,6 +19,7 @@ from benchapp.framework.api.answers import (
     ChosenColumns,
     Time,
     build,
+    define_answer,
     list_columns,
     with_columns,
 )
@@ -113,8 +114,9 @@ class ListedDetectionPolicyAnswer(ChosenColumns, kw_only=True, frozen=True):
     """A detection policy has the columns that `fields` names."""
 
 
-class DetectionPolicyPage(AnswerPage, kw_only=True, frozen=True):
-    detection_policies: Sequence[ListedDetectionPolicyAnswer]
+DetectionPolicyPage = define_answer(
+    "DetectionPolicyPage", AnswerPage, detection_policies=Sequence[ListedDetectionPolicyAnswer]
+)
 
 
 class DetectionPolicyParameters(PageParameters):

@@ -10,7 +10,7 @@ from rest_framework.request import Request
 
 from benchapp.catalog.grammar import write_filter
 from benchapp.catalog.metrics import CATALOG
-from benchapp.framework.api.answers import AnswerPage, ApiAnswer, list_columns
+from benchapp.framework.api.answers import AnswerPage, ApiAnswer, define_answer, list_columns
 from benchapp.framework.api.openapi import in_formats
 from benchapp.framework.api.parameters import (
     ChoiceParameter,
@@ -68,10 +68,9 @@ class DependenceAnswer(ApiAnswer, kw_only=True, frozen=True):
     points: Sequence[DependencePointAnswer]
 
 
-class DependencePage(AnswerPage, kw_only=True, frozen=True):
-    metric: str
-    condition: str
-    series: Sequence[DependenceAnswer]
+DependencePage = define_answer(
+    "DependencePage", AnswerPage, metric=str, condition=str, series=Sequence[DependenceAnswer]
+)
 
 
 class DependenceView(ApiView):

@@ -41,6 +41,7 @@ from benchapp.framework.api.answers import (
     MetricAnswer,
     MetricName,
     Time,
+    define_answer,
     with_columns,
 )
 from benchapp.framework.api.lists import answer_stream
@@ -96,10 +97,9 @@ class BucketAnswer(ApiAnswer, kw_only=True, frozen=True):
     """A bucket has the spread of each requested metric."""
 
 
-class BucketPage(AnswerPage, kw_only=True, frozen=True):
-    series: int
-    metrics: Sequence[MetricAnswer]
-    buckets: Sequence[BucketAnswer]
+BucketPage = define_answer(
+    "BucketPage", AnswerPage, series=int, metrics=Sequence[MetricAnswer], buckets=Sequence[BucketAnswer]
+)
 
 
 class SeriesColumn(ApiAnswer, kw_only=True, frozen=True):

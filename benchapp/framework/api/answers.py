@@ -82,6 +82,11 @@ def with_columns(
     return decorate
 
 
+def define_answer(name: str, base: type[ApiAnswer] = ApiAnswer, /, **fields: Any) -> type[Any]:
+    """Return an answer that only names what it has: a page, or a list of all. fields: name → type."""
+    return defstruct(name, list(fields.items()), bases=(base,), kw_only=True, frozen=True)
+
+
 def build(kind: type[Kind], *sources: object, **values: Any) -> Kind:
     """Return an answer: its fields are the values, and attributes of the sources, of the first one that has it.
 

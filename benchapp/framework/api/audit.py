@@ -14,6 +14,7 @@ from benchapp.framework.api.answers import (
     ChosenColumns,
     Time,
     build,
+    define_answer,
     list_columns,
     with_columns,
 )
@@ -59,8 +60,7 @@ class ListedAuditRecordAnswer(ChosenColumns, kw_only=True, frozen=True):
 AUDIT_COLUMNS: Final = list_columns(ListedAuditRecordAnswer)
 
 
-class AuditPage(AnswerPage, kw_only=True, frozen=True):
-    records: Sequence[ListedAuditRecordAnswer]
+AuditPage = define_answer("AuditPage", AnswerPage, records=Sequence[ListedAuditRecordAnswer])
 
 
 class AuditParameters(SpanParameters, PageParameters):

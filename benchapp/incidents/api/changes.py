@@ -17,6 +17,7 @@ from benchapp.framework.api.answers import (
     ChosenColumns,
     Time,
     build,
+    define_answer,
     list_columns,
     with_columns,
 )
@@ -92,8 +93,7 @@ class ListedChangeAnswer(ChosenColumns, kw_only=True, frozen=True):
 CHANGE_COLUMNS: Final = list_columns(ChangeAnswer)
 
 
-class ChangePage(AnswerPage, kw_only=True, frozen=True):
-    changes: Sequence[ListedChangeAnswer]
+ChangePage = define_answer("ChangePage", AnswerPage, changes=Sequence[ListedChangeAnswer])
 
 
 def describe_change(change: ChangeRow) -> ChangeAnswer:

@@ -22,6 +22,7 @@ from benchapp.framework.api.answers import (
     ChosenColumns,
     Time,
     build,
+    define_answer,
     list_columns,
     with_columns,
 )
@@ -191,8 +192,7 @@ class ListedIncidentAnswer(ChosenColumns, kw_only=True, frozen=True):
 INCIDENT_COLUMNS: Final = list_columns(ListedIncidentAnswer)
 
 
-class IncidentPage(AnswerPage, kw_only=True, frozen=True):
-    incidents: Sequence[ListedIncidentAnswer]
+IncidentPage = define_answer("IncidentPage", AnswerPage, incidents=Sequence[ListedIncidentAnswer])
 
 
 def _describe_row(incident: Incident) -> IncidentRowAnswer:

@@ -14,6 +14,7 @@ from benchapp.framework.api.answers import (
     ChosenColumns,
     Time,
     build,
+    define_answer,
     list_columns,
     with_columns,
 )
@@ -124,8 +125,9 @@ class ListedPlannedEventAnswer(ChosenColumns, kw_only=True, frozen=True):
     """A planned event has the columns that `fields` names."""
 
 
-class PlannedEventPage(AnswerPage, kw_only=True, frozen=True):
-    planned_events: Sequence[ListedPlannedEventAnswer]
+PlannedEventPage = define_answer(
+    "PlannedEventPage", AnswerPage, planned_events=Sequence[ListedPlannedEventAnswer]
+)
 
 
 class PlannedEventParameters(SpanParameters, PageParameters):

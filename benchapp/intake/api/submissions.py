@@ -15,6 +15,7 @@ from benchapp.framework.api.answers import (
     ChosenColumns,
     Time,
     build,
+    define_answer,
     list_columns,
     run_links,
     submission_url,
@@ -74,8 +75,7 @@ class ListedSubmissionAnswer(ChosenColumns, kw_only=True, frozen=True):
 SUBMISSION_COLUMNS: Final = list_columns(ListedSubmissionAnswer)
 
 
-class SubmissionPage(AnswerPage, kw_only=True, frozen=True):
-    submissions: Sequence[ListedSubmissionAnswer]
+SubmissionPage = define_answer("SubmissionPage", AnswerPage, submissions=Sequence[ListedSubmissionAnswer])
 
 
 def _describe_upload(upload: UploadRow) -> SubmissionAnswer:

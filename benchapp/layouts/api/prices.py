@@ -14,7 +14,7 @@ from rest_framework.parsers import BaseParser
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from benchapp.framework.api.answers import ApiAnswer, Time, build, list_columns, with_columns
+from benchapp.framework.api.answers import ApiAnswer, Time, build, define_answer, list_columns, with_columns
 from benchapp.framework.api.list_entries import list_given
 from benchapp.framework.api.openapi import in_formats
 from benchapp.framework.api.parameters import FormatParameters, read_parameters, refuse_parameters
@@ -82,8 +82,7 @@ class PriceAnswer(ApiAnswer, kw_only=True, frozen=True):
     created_at: Time
 
 
-class PricesAnswer(ApiAnswer, kw_only=True, frozen=True):
-    prices: Sequence[PriceAnswer]
+PricesAnswer = define_answer("PricesAnswer", prices=Sequence[PriceAnswer])
 
 
 class PriceCountsAnswer(ApiAnswer, kw_only=True, frozen=True):

@@ -23,6 +23,7 @@ from benchapp.framework.api.answers import (
     MetricName,
     Time,
     build,
+    define_answer,
     with_columns,
 )
 from benchapp.framework.api.list_entries import list_given
@@ -175,8 +176,7 @@ class CreatedSubscriptionAnswer(SubscriptionAnswer, kw_only=True, frozen=True):
     secret: Annotated[str | None, Meta(description="webhook signing secret; shown once")]
 
 
-class SubscriptionList(ApiAnswer, kw_only=True, frozen=True):
-    subscriptions: Sequence[SubscriptionAnswer]
+SubscriptionList = define_answer("SubscriptionList", subscriptions=Sequence[SubscriptionAnswer])
 
 
 class MaySubscribe(BasePermission):

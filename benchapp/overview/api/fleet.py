@@ -9,7 +9,7 @@ from drf_spectacular.utils import extend_schema
 from msgspec import Meta
 from rest_framework.request import Request
 
-from benchapp.framework.api.answers import ApiAnswer, Time, build, list_columns
+from benchapp.framework.api.answers import ApiAnswer, Time, build, define_answer, list_columns
 from benchapp.framework.api.openapi import in_formats
 from benchapp.framework.api.parameters import DaysParameters, FormatParameters, read_parameters
 from benchapp.framework.api.permissions import MayRead
@@ -72,8 +72,7 @@ class ChangeWeekAnswer(ApiAnswer, kw_only=True, frozen=True):
     recoveries: Annotated[int, Meta(description="series with a regression that ended in the week")]
 
 
-class FleetChangesAnswer(ApiAnswer, kw_only=True, frozen=True):
-    weeks: Sequence[ChangeWeekAnswer]
+FleetChangesAnswer = define_answer("FleetChangesAnswer", weeks=Sequence[ChangeWeekAnswer])
 
 
 class IngestDayAnswer(ApiAnswer, kw_only=True, frozen=True):

@@ -19,6 +19,7 @@ from benchapp.framework.api.answers import (
     ChosenColumns,
     Time,
     build,
+    define_answer,
     list_columns,
     with_columns,
 )
@@ -118,8 +119,7 @@ class ListedStudyAnswer(ChosenColumns, kw_only=True, frozen=True):
     """A study has the columns that `fields` names."""
 
 
-class StudyPage(AnswerPage, kw_only=True, frozen=True):
-    studies: Sequence[ListedStudyAnswer]
+StudyPage = define_answer("StudyPage", AnswerPage, studies=Sequence[ListedStudyAnswer])
 
 
 class StudyParameters(PageParameters):

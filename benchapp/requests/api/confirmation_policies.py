@@ -9,7 +9,7 @@ from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from benchapp.framework.api.answers import ApiAnswer, build
+from benchapp.framework.api.answers import ApiAnswer, build, define_answer
 from benchapp.framework.api.parameters import refuse_parameters
 from benchapp.framework.api.permissions import MayReadOrEdit, find_person
 from benchapp.framework.api.problems import bad_value
@@ -30,8 +30,9 @@ class ConfirmationPolicyAnswer(ApiAnswer, kw_only=True, frozen=True):
     allowing_hosts: Annotated[int, Meta(description="hosts that allow requests")]
 
 
-class ConfirmationPoliciesAnswer(ApiAnswer, kw_only=True, frozen=True):
-    confirmation_policies: Sequence[ConfirmationPolicyAnswer]
+ConfirmationPoliciesAnswer = define_answer(
+    "ConfirmationPoliciesAnswer", confirmation_policies=Sequence[ConfirmationPolicyAnswer]
+)
 
 
 class ConfirmationPolicyInput(serializers.Serializer[Any]):

@@ -21,6 +21,7 @@ from benchapp.framework.api.answers import (
     Kind,
     Time,
     build,
+    define_answer,
     list_columns,
     with_columns,
 )
@@ -155,8 +156,7 @@ class ListedHostScheduleAnswer(ChosenColumns, kw_only=True, frozen=True):
 HOST_SCHEDULE_COLUMNS: Final = list_columns(ListedHostScheduleAnswer)
 
 
-class HostSchedulePage(AnswerPage, kw_only=True, frozen=True):
-    schedules: Sequence[ListedHostScheduleAnswer]
+HostSchedulePage = define_answer("HostSchedulePage", AnswerPage, schedules=Sequence[ListedHostScheduleAnswer])
 
 
 class OwnWantedEntryAnswer(ApiAnswer, kw_only=True, frozen=True):

@@ -21,6 +21,7 @@ from benchapp.framework.api.answers import (
     Kind,
     Time,
     build,
+    define_answer,
     list_columns,
     with_columns,
 )
@@ -143,8 +144,9 @@ class ListedWantedScheduleAnswer(ChosenColumns, kw_only=True, frozen=True):
 WANTED_SCHEDULE_COLUMNS: Final = list_columns(ListedWantedScheduleAnswer)
 
 
-class WantedSchedulePage(AnswerPage, kw_only=True, frozen=True):
-    wanted_schedules: Sequence[ListedWantedScheduleAnswer]
+WantedSchedulePage = define_answer(
+    "WantedSchedulePage", AnswerPage, wanted_schedules=Sequence[ListedWantedScheduleAnswer]
+)
 
 
 class WantedScheduleParameters(PageParameters):

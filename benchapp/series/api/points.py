@@ -36,6 +36,7 @@ from benchapp.framework.api.answers import (
     MetricName,
     Time,
     build,
+    define_answer,
     describe_metric,
     list_columns,
     with_columns,
@@ -119,12 +120,9 @@ class SummaryAnswer(ApiAnswer, kw_only=True, frozen=True):
     last: float | None
 
 
-class PointPage(AnswerPage, kw_only=True, frozen=True):
-    series: int
-    metrics: Sequence[MetricAnswer]
-    points: Sequence[PointAnswer]
-
-
+PointPage = define_answer(
+    "PointPage", AnswerPage, series=int, metrics=Sequence[MetricAnswer], points=Sequence[PointAnswer]
+)
 POINTS_DEFAULT: Final = 1000
 
 
@@ -176,7 +174,7 @@ class PointsView(ApiView):
         responses=in_formats(
             PolymorphicProxySerializer(
                 component_name="PointsOrBuckets",
-                serializers=[PointPage, BucketPage],  # type: ignore[list-item]  # an extension describes them
+                serializers=[PointPage, BucketPage],
                 resource_type_field_name=None,
             ),
             "the same rows, without the rest",
@@ -456,9 +454,7 @@ class FanAnswer(ApiAnswer, kw_only=True, frozen=True):
     p99_99: float | None
 
 
-class FanPage(AnswerPage, kw_only=True, frozen=True):
-    series: int
-    columns: Sequence[FanAnswer]
+FanPage = define_answer("FanPage", AnswerPage, series=int, columns=Sequence[FanAnswer])
 
 
 class HeatColumnAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -482,10 +478,9 @@ class HeatCellAnswer(ApiAnswer, kw_only=True, frozen=True):
     operations: int
 
 
-class HeatPage(AnswerPage, kw_only=True, frozen=True):
-    series: int
-    first_bucket: int | None
-    columns: Sequence[HeatColumnAnswer]
+HeatPage = define_answer(
+    "HeatPage", AnswerPage, series=int, first_bucket=int | None, columns=Sequence[HeatColumnAnswer]
+)
 
 
 class LatencyParameters(SpanParameters, FormatParameters):

@@ -22,6 +22,7 @@ from benchapp.framework.api.answers import (
     MetricName,
     Time,
     build,
+    define_answer,
     list_columns,
     run_links,
     submission_url,
@@ -208,10 +209,7 @@ class RunDetailAnswer(ApiAnswer, kw_only=True, frozen=True):
     output: str
 
 
-class RunPage(AnswerPage, kw_only=True, frozen=True):
-    runs: Sequence[RunRowAnswer]
-
-
+RunPage = define_answer("RunPage", AnswerPage, runs=Sequence[RunRowAnswer])
 RUN_COLUMNS: Final = list_columns(RunRowAnswer)
 
 
@@ -337,10 +335,9 @@ class TracePointAnswer(ApiAnswer, kw_only=True, frozen=True):
     count: Annotated[int, Meta(description="entries in the bucket; 0 is a gap")]
 
 
-class TracePage(AnswerPage, kw_only=True, frozen=True):
-    run: int
-    traces: Sequence[TraceAnswer]
-    points: Sequence[TracePointAnswer]
+TracePage = define_answer(
+    "TracePage", AnswerPage, run=int, traces=Sequence[TraceAnswer], points=Sequence[TracePointAnswer]
+)
 
 
 class TraceParameters(FormatParameters):

@@ -31,6 +31,7 @@ from benchapp.framework.api.answers import (
     ChosenColumns,
     Time,
     build,
+    define_answer,
     list_columns,
     with_columns,
 )
@@ -143,10 +144,7 @@ class SeriesDetailAnswer(ApiAnswer, kw_only=True, frozen=True):
     points: str
 
 
-class SeriesPage(AnswerPage, kw_only=True, frozen=True):
-    series: Sequence[SeriesRowAnswer]
-
-
+SeriesPage = define_answer("SeriesPage", AnswerPage, series=Sequence[SeriesRowAnswer])
 SERIES_COLUMNS: Final = list_columns(SeriesRowAnswer)
 
 
@@ -320,8 +318,7 @@ class DimensionAnswer(ApiAnswer, kw_only=True, frozen=True):
     values: Annotated[str, Meta(description="URL of its values")]
 
 
-class DimensionList(ApiAnswer, kw_only=True, frozen=True):
-    dimensions: Sequence[DimensionAnswer]
+DimensionList = define_answer("DimensionList", dimensions=Sequence[DimensionAnswer])
 
 
 class DimensionValueAnswer(ApiAnswer, kw_only=True, frozen=True):

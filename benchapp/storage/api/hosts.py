@@ -24,6 +24,7 @@ from benchapp.framework.api.answers import (
     Kind,
     Time,
     build,
+    define_answer,
     list_columns,
     with_columns,
 )
@@ -146,8 +147,7 @@ class AttemptAnswer(ApiAnswer, kw_only=True, frozen=True):
     reason: str
 
 
-class AttemptPage(AnswerPage, kw_only=True, frozen=True):
-    attempts: Sequence[AttemptAnswer]
+AttemptPage = define_answer("AttemptPage", AnswerPage, attempts=Sequence[AttemptAnswer])
 
 
 class AttemptParameters(SpanParameters, PageParameters):
@@ -203,10 +203,7 @@ class HostRowAnswer(ChosenColumns, kw_only=True, frozen=True):
     """A host in a list."""
 
 
-class HostPage(AnswerPage, kw_only=True, frozen=True):
-    hosts: Sequence[HostRowAnswer]
-
-
+HostPage = define_answer("HostPage", AnswerPage, hosts=Sequence[HostRowAnswer])
 HOST_COLUMNS: Final = list_columns(HostRowAnswer)
 
 

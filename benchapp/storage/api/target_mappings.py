@@ -10,7 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from benchapp.framework.api.answers import ApiAnswer, Time, build, list_columns, with_columns
+from benchapp.framework.api.answers import ApiAnswer, Time, build, define_answer, list_columns, with_columns
 from benchapp.framework.api.list_entries import list_given
 from benchapp.framework.api.openapi import in_formats
 from benchapp.framework.api.parameters import FormatParameters, read_parameters, refuse_parameters
@@ -52,8 +52,7 @@ class TargetMappingAnswer(ApiAnswer, kw_only=True, frozen=True):
     created_at: Time
 
 
-class TargetMappingsAnswer(ApiAnswer, kw_only=True, frozen=True):
-    target_mappings: Sequence[TargetMappingAnswer]
+TargetMappingsAnswer = define_answer("TargetMappingsAnswer", target_mappings=Sequence[TargetMappingAnswer])
 
 
 class TargetMappings(ApiView):

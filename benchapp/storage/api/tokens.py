@@ -32,6 +32,7 @@ from benchapp.framework.api.answers import (
     ChosenColumns,
     Time,
     build,
+    define_answer,
     list_columns,
     with_columns,
 )
@@ -95,8 +96,7 @@ class ListedTokenAnswer(ChosenColumns, kw_only=True, frozen=True):
 TOKEN_COLUMNS: Final = list_columns(ListedTokenAnswer)
 
 
-class TokenPage(AnswerPage, kw_only=True, frozen=True):
-    tokens: Sequence[ListedTokenAnswer]
+TokenPage = define_answer("TokenPage", AnswerPage, tokens=Sequence[ListedTokenAnswer])
 
 
 class CreatedTokenAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -122,10 +122,7 @@ class EnrollmentAnswer(ApiAnswer, kw_only=True, frozen=True):
     url: str
 
 
-class TokenList(ApiAnswer, kw_only=True, frozen=True):
-    tokens: Sequence[TokenAnswer]
-
-
+TokenList = define_answer("TokenList", tokens=Sequence[TokenAnswer])
 _SECRET = {"Cache-Control": "no-store"}
 
 
