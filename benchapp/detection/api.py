@@ -10,7 +10,13 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from benchapp.catalog.metrics import SMALLEST_CHANGES
-from benchapp.detection.write.dry_run import DetectionReport, FoundChange, UnknownSeries, report_detection
+from benchapp.detection.write.dry_run import (
+    DetectionReport,
+    FoundChange,
+    Policy,
+    UnknownSeries,
+    report_detection,
+)
 from benchapp.detection.write.histories import to_time
 from benchapp.detection.write.series import describe_levels
 from benchapp.framework.api.answers import ApiAnswer, Time, build
@@ -44,12 +50,6 @@ class DetectionReportParameters(Parameters):
     )
     baseline_from = MomentField(required=False, help_text="ignore earlier runs, RFC 3339; with dry_run")
     until = MomentField(required=False, help_text="ignore runs from this time on, RFC 3339; with dry_run")
-
-
-class PolicyAnswer(ApiAnswer, kw_only=True, frozen=True):
-    smallest_change: Annotated[float, Meta(description="threshold, relative")]
-    baseline_from_at: Time | None
-    until_at: Time | None
 
 
 class InputAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -146,7 +146,7 @@ class DetectionReportAnswer(ApiAnswer, kw_only=True, frozen=True):
     metric: str
     method: str
     is_dry_run: bool
-    policy: PolicyAnswer
+    policy: Policy
     inputs: Annotated[Sequence[InputAnswer], Meta(description="valid runs, oldest first")]
     merged_runs: Annotated[
         int, Meta(description="runs of the inputs if these are medians of repetitions, else 0")
@@ -242,7 +242,7 @@ def _describe(
         judged,
         judged.profile,
         series=report.series_id,
-        policy=build(PolicyAnswer, policy),
+        policy=policy,
         inputs=[InputAnswer(**row) for row in report.list_inputs()],
         merged_runs=report.input.merged_runs,
         failed=report.failed_count,

@@ -1,11 +1,11 @@
 """Rows of histories: buckets, points, lines; what the API answers and charts are drawn from."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Annotated, Any, Final, TypeVar
 
 from msgspec import Meta, Struct
 
+from benchapp.catalog import Time
 from benchapp.catalog.metrics import CATALOG
 from benchapp.charts.read.downsampling import SeriesPoints, list_known
 from benchapp.charts.read.history import (
@@ -25,7 +25,6 @@ from benchapp.series.read.environment_changes import EnvironmentChange
 
 Row = dict[str, Any]
 Kind = TypeVar("Kind", bound=Struct)
-Time = Annotated[datetime, Meta(tz=True)]
 
 MARKED_STATES: Final = [state.value for state in ChangeState if state != ChangeState.WITHDRAWN]
 

@@ -6,11 +6,13 @@ A dry run applies another policy: another threshold, another baseline, or an ear
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 from django.db.models import Count, Q
+from msgspec import Meta
 
+from benchapp.catalog import Time
 from benchapp.catalog.metrics import CATALOG, KIND_NAMES, format_count, format_percent, list_judged_metrics
 from benchapp.detection.rules.baselines import DRIFT_RUNS_MINIMUM, BaselineComparison
 from benchapp.detection.rules.evaluation_points import CalendarProfile
@@ -53,14 +55,14 @@ class UnknownSeries(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Policy of detection. smallest_change: relative threshold; baseline_from_at: earlier runs are ignored.
+    """Policy of detection. baseline_from_at: earlier runs are ignored.
 
     until_at: runs from then on are ignored; None for now.
     """
 
-    smallest_change: float
-    baseline_from_at: datetime | None = None
-    until_at: datetime | None = None
+    smallest_change: Annotated[float, Meta(description="threshold, relative")]
+    baseline_from_at: Time | None = None
+    until_at: Time | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """What answers are made of: structs with their descriptions, shared parts, JSON."""
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from functools import cache
 from operator import attrgetter
 from typing import Annotated, Any, Final, Literal, TypeVar, get_type_hints
@@ -11,10 +10,9 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
 from rest_framework.renderers import BaseRenderer
 
+from benchapp.catalog import Time as Time
 from benchapp.catalog.metrics import CATALOG
 from benchapp.models import State
-
-Time = Annotated[datetime, Meta(tz=True)]
 
 
 class ApiAnswer(Struct, kw_only=True, frozen=True):
@@ -41,10 +39,10 @@ class ReceiptAnswer(ApiAnswer, kw_only=True, frozen=True):
     page: Annotated[str, Meta(description="page of the submission, with its runs")]
 
 
-Kind = TypeVar("Kind", bound=ApiAnswer)
+Kind = TypeVar("Kind", bound=Struct)
 
 
-def list_columns(kind: type[ApiAnswer]) -> tuple[str, ...]:
+def list_columns(kind: type[Struct]) -> tuple[str, ...]:
     """Return the names of all fields, in the order of the JSON."""
     return kind.__struct_fields__
 
@@ -99,7 +97,7 @@ def build(kind: type[Kind], *sources: object, **values: Any) -> Kind:
 
 @cache
 def _plan(
-    kind: type[ApiAnswer], sources: tuple[type, ...], given: frozenset[str]
+    kind: type[Struct], sources: tuple[type, ...], given: frozenset[str]
 ) -> list[Callable[[Any], dict[str, Any]]]:
     """Return for each source a function that reads its attributes."""
     wanted = [name for name in kind.__struct_fields__ if name not in given]

@@ -19,10 +19,11 @@ from django.db import connections
 from django.http import StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.cache import patch_vary_headers
+from msgspec import Struct
 from rest_framework.request import Request
 
 from benchapp.catalog.metrics import count_fitting
-from benchapp.framework.api.answers import AnswerPage, ApiAnswer, dump_json, list_columns
+from benchapp.framework.api.answers import AnswerPage, dump_json, list_columns
 from benchapp.framework.api.parameters import LIMIT_DEFAULT, LIMIT_MAXIMUM
 from benchapp.framework.api.problems import Problem
 from benchapp.framework.api.responses import (
@@ -271,11 +272,11 @@ def take_page_request(wanted: dict[str, Any]) -> PageRequest:
 def answer_list(
     request: Request,
     kind: type[AnswerPage],
-    row: type[ApiAnswer],
+    row: type[Struct],
     *,
     page: PageRequest,
     read: Callable[[str | None, int], Page[Item]],
-    describe: Callable[[Sequence[Item]], Sequence[ApiAnswer]],
+    describe: Callable[[Sequence[Item]], Sequence[Struct]],
     name: str,
     columns: Sequence[str] = (),
     file_name: str = "",
@@ -334,7 +335,7 @@ def answer_list(
 def _read_all(
     page: Page[Item],
     read: Callable[[str | None, int], Page[Item]],
-    describe: Callable[[Sequence[Item]], Sequence[ApiAnswer]],
+    describe: Callable[[Sequence[Item]], Sequence[Struct]],
     *,
     columns: Sequence[str],
     context: CsvContext,

@@ -16,6 +16,7 @@ from drf_spectacular.openapi import AutoSchema
 from drf_spectacular.plumbing import ResolvedComponent
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiResponse
+from msgspec import Struct
 from msgspec.json import schema_components
 
 from benchapp.catalog.metrics import CATALOG, Unit
@@ -58,7 +59,7 @@ class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-ca
 class AnswerExtension(OpenApiSerializerExtension):  # type: ignore[no-untyped-call]
     """Types of answers in the document."""
 
-    target_class = ApiAnswer
+    target_class = Struct
     match_subclasses = True
 
     def get_name(self, auto_schema: AutoSchema, direction: Any) -> str:
@@ -84,9 +85,19 @@ class AnswerExtension(OpenApiSerializerExtension):  # type: ignore[no-untyped-ca
 def describe_answers(kinds: Sequence[type]) -> dict[str, Json]:
     """Return the schemas of types and of all types in them, by name."""
     _, components = schema_components(kinds, schema_hook=_describe_choices, ref_template=_REF)
+    for schema in components.values():
+        _require_defaults(schema)
     for kind in _list_subclasses(ChosenColumns):
         components.get(kind.__name__, {}).pop("required", None)
     return {name: _simplify(schema) for name, schema in components.items()}
+
+
+def _require_defaults(schema: Json) -> None:
+    """Make members with a default required: an answer always has them."""
+    for name, member in schema.get("properties", {}).items():
+        if "default" in member:
+            del member["default"]
+            schema.setdefault("required", []).append(name)
 
 
 def in_formats(page: Any, lines: str) -> dict[tuple[int, str], Any]:

@@ -19,12 +19,12 @@ from django.http import HttpResponse
 from django.utils import timezone
 from django.utils.cache import patch_vary_headers
 from django.utils.http import parse_etags
-from msgspec import UnsetType
+from msgspec import Struct, UnsetType
 from msgspec.json import decode
 from rest_framework.request import Request
 
 from benchapp import __version__
-from benchapp.framework.api.answers import AnswerPage, ApiAnswer, ChosenColumns, dump_json, list_columns
+from benchapp.framework.api.answers import AnswerPage, ChosenColumns, dump_json, list_columns
 from benchapp.framework.api.problems import Problem
 from benchapp.framework.csv_export import (
     CONTENT_TYPE,
@@ -63,7 +63,7 @@ class RowFormat:
     write: Callable[[Sequence[RowColumn], Batches], Iterator[bytes]]
 
 
-def list_kinds(rows: type[ApiAnswer]) -> dict[str, ColumnKind]:
+def list_kinds(rows: type[Struct]) -> dict[str, ColumnKind]:
     """Return the kinds of the columns of rows, by name."""
     return {name: _find_kind(hint) for name, hint in get_type_hints(rows, include_extras=True).items()}
 
@@ -302,7 +302,7 @@ def answer_image(
 def answer_rows(
     request: Request,
     kind: type[AnswerPage],
-    rows: Sequence[ApiAnswer],
+    rows: Sequence[Struct],
     *,
     name: str,
     columns: Sequence[str] = (),
@@ -340,7 +340,7 @@ def answer_rows(
 
 def answer_lines(
     request: Request,
-    rows: Sequence[ApiAnswer],
+    rows: Sequence[Struct],
     *,
     columns: Sequence[str],
     format: str,
@@ -380,7 +380,7 @@ def name_header(column: str) -> str:
     return f"X-{column.replace('_', '-').title()}"
 
 
-def _state_completeness(context: CsvContext, rows: Sequence[ApiAnswer]) -> dict[str, str]:
+def _state_completeness(context: CsvContext, rows: Sequence[Struct]) -> dict[str, str]:
     """Return a header for each column that states what is left out: of one that differs by row, for any of them."""
     stated = {name: context[name] for name in COMPLETENESS if name in context}
     values = {
@@ -394,7 +394,7 @@ def name_file(name: str, suffix: str) -> dict[str, str]:
     return {"Content-Disposition": f'attachment; filename="{name}.{suffix}"'}
 
 
-def _choose_columns(rows: Sequence[ApiAnswer], columns: Sequence[str]) -> Sequence[ApiAnswer] | list[Row]:
+def _choose_columns(rows: Sequence[Struct], columns: Sequence[str]) -> Sequence[Struct] | list[Row]:
     """Return the rows with the columns that `fields` named."""
     if not rows or not isinstance(rows[0], ChosenColumns) or tuple(columns) == list_columns(type(rows[0])):
         return rows

@@ -4,11 +4,12 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import structlog
 from django.db import transaction
 from django.utils import timezone
+from msgspec import Meta
 
 from benchapp.detection.rules.baselines import DRIFT_METHOD
 from benchapp.incidents.actions.triage import BadTriage, NotPossible, lock_incident, read_comment
@@ -142,17 +143,15 @@ _LIVE: Final = (ChangeState.PROVISIONAL, ChangeState.CONFIRMED)
 
 @dataclass(frozen=True, slots=True)
 class OverlappingIncident:
-    """An open incident that is not accepted, with changes of the accepted metrics and series, which are counted.
-
-    earlier: began before the new baseline and are not evaluated any more; the incident stays open. later: began after
-    it and are evaluated against it. drifts: from an older baseline, begun after the new one; they are withdrawn.
-    """
+    """An open incident that is not accepted, with changes of the accepted metrics and series, which are counted."""
 
     id: int
     title: str
-    earlier: int
-    later: int
-    drifts: int
+    earlier: Annotated[
+        int, Meta(description="changes from before the baseline: not evaluated any more, it stays open")
+    ]
+    later: Annotated[int, Meta(description="later changes: evaluated again, against the baseline")]
+    drifts: Annotated[int, Meta(description="drifts from the earlier baseline: withdrawn")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,7 @@ from benchapp.incidents.actions import triage
 from benchapp.incidents.actions.baselines import (
     AcceptedLevel,
     AcceptImpact,
+    OverlappingIncident,
     accept_level,
     check_acceptable,
     preview_accept_impact,
@@ -409,16 +410,6 @@ class AcceptedLevelAnswer(ApiAnswer, kw_only=True, frozen=True):
     from_at: Annotated[Time, Meta(description="first run of the baseline; earlier runs are not compared")]
 
 
-class OverlappingIncidentAnswer(ApiAnswer, kw_only=True, frozen=True):
-    id: int
-    title: str
-    earlier: Annotated[
-        int, Meta(description="changes from before the baseline: not evaluated any more, it stays open")
-    ]
-    later: Annotated[int, Meta(description="later changes: evaluated again, against the baseline")]
-    drifts: Annotated[int, Meta(description="drifts from the earlier baseline: withdrawn")]
-
-
 class NotifiedSubscriptionAnswer(ApiAnswer, kw_only=True, frozen=True):
     id: int
     owner: str
@@ -430,7 +421,7 @@ class AcceptImpactAnswer(ApiAnswer, kw_only=True, frozen=True):
     series_count: int
     levels: Annotated[Sequence[AcceptedLevelAnswer], Meta(description="by series and metric")]
     incidents: Annotated[
-        Sequence[OverlappingIncidentAnswer],
+        Sequence[OverlappingIncident],
         Meta(description="other open incidents with changes of these metrics and series, newest first"),
     ]
     subscriptions: Annotated[
@@ -501,7 +492,7 @@ def _describe_impact(impact: AcceptImpact) -> AcceptImpactAnswer:
     return AcceptImpactAnswer(
         series_count=impact.series_count,
         levels=[_describe_level(level) for level in impact.levels],
-        incidents=[build(OverlappingIncidentAnswer, each) for each in impact.incidents],
+        incidents=impact.incidents,
         subscriptions=[
             build(NotifiedSubscriptionAnswer, each, owner=each.owner_name, channel=Channel(each.channel))
             for each in impact.subscriptions

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 from django.utils import timezone
+from msgspec import Meta
 
 from benchapp.intake.normalize.batch import Rejection, plan_all, plan_or_reject
 from benchapp.intake.normalize.parsing_process import ParsingFailed, call_in_process
@@ -24,13 +25,16 @@ COMPARED_MAXIMUM: Final = 100
 _FIELDS: Final = (*TARGET_FIELDS, *WORKLOAD_FIELDS)
 
 
+_Value = str | int | float | bool | None
+
+
 @dataclass(frozen=True, slots=True)
 class FieldDifference:
-    """A field of layout or workload that differs; options by name, as `options.rate`. None: unknown or not given."""
+    """A field of layout or workload that differs."""
 
-    field: str
-    value: Any
-    nearest: Any
+    field: Annotated[str, Meta(description="field of the layout or workload; options as options.NAME")]
+    value: Annotated[_Value, Meta(description="of the submission; null is unknown or not given")]
+    nearest: Annotated[_Value, Meta(description="of the nearest series")]
 
 
 @dataclass(frozen=True, slots=True)

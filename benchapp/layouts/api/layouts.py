@@ -43,17 +43,10 @@ from benchapp.layouts.read.ranking import (
     LayoutRanking,
     MeasuredLoad,
     RankedLayout,
-    RequiredName,
     Verdict,
     rank_layouts,
 )
-
-
-class LackAnswer(ApiAnswer, kw_only=True, frozen=True):
-    name: RequiredName
-    value: Annotated[float | None, Meta(description="of the layout, in base units; null if unknown")]
-    required: float
-    shortfall: Annotated[float, Meta(description="share of what is required that is missing")]
+from benchapp.layouts.rules.ranking import Lack
 
 
 class LayoutLoadAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -105,7 +98,7 @@ class LayoutAnswer(LayoutLoadAnswer, kw_only=True, frozen=True):
     chunk_size_bytes: int | None
     capacity_bytes: int | None
     margin: Annotated[float | None, Meta(description="throughput at p10 / required − 1")]
-    lacks: Annotated[Sequence[LackAnswer], Meta(description="requirements that are not met")]
+    lacks: Annotated[Sequence[Lack], Meta(description="requirements that are not met")]
     at_load: LayoutLoadAnswer | None
     price_per_month: float | None
     price_is_minimum: Annotated[
@@ -274,7 +267,7 @@ def _describe_row(row: RankedLayout) -> LayoutAnswer:
         row,
         **_describe_levels(load),
         margin=assessment.margin,
-        lacks=[build(LackAnswer, lack) for lack in assessment.lacks],
+        lacks=assessment.lacks,
         at_load=None
         if row.at_load is None
         else build(LayoutLoadAnswer, row.at_load, **_describe_levels(row.at_load)),

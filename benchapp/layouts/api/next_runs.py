@@ -7,26 +7,16 @@ from msgspec import Meta
 
 from benchapp.framework.api.answers import ApiAnswer, Time, build
 from benchapp.framework.api.parameters import ChoiceParameter
-from benchapp.layouts.read.next_runs import MeasuredName, NextRun, NextRuns, ReasonName, RunReason
+from benchapp.layouts.read.next_runs import NextRun, NextRuns
 from benchapp.layouts.read.run_commands import RunCommand
-
-
-class RunReasonAnswer(ApiAnswer, kw_only=True, frozen=True):
-    name: ReasonName
-    runs: Annotated[int | None, Meta(description="further runs; null: more than 30 would be needed")]
-    metric: Annotated[MeasuredName | None, Meta(description="what is unknown or near")]
-    gap: Annotated[
-        float | None,
-        Meta(description="to the requirement or the other layout: logarithm of the ratio, without sign"),
-    ]
-    spread: Annotated[float | None, Meta(description="relative standard deviation of the runs")]
+from benchapp.layouts.rules.next_runs import RunReason
 
 
 class NextMeasurementAnswer(ApiAnswer, kw_only=True, frozen=True):
     title: str
     iodepth: int | None
     numjobs: int | None
-    reasons: Sequence[RunReasonAnswer]
+    reasons: Sequence[RunReason]
     runs: Annotated[int, Meta(description="further runs; 0: more than 30 would be needed")]
     n: Annotated[int, Meta(description="runs so far")]
     iops: Annotated[float | None, Meta(description="median at this load")]
@@ -74,12 +64,8 @@ def _describe_measurement(measured: NextRun) -> NextMeasurementAnswer:
     return build(
         NextMeasurementAnswer,
         measured,
-        reasons=[_describe_reason(reason) for reason in measured.reasons],
+        reasons=measured.reasons,
     )
-
-
-def _describe_reason(reason: RunReason) -> RunReasonAnswer:
-    return build(RunReasonAnswer, reason)
 
 
 def _describe_command(command: RunCommand) -> RunCommandAnswer:

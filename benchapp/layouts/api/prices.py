@@ -30,7 +30,7 @@ from benchapp.layouts.write.price_csv import (
     read_price_table,
     write_cell,
 )
-from benchapp.layouts.write.prices import PRICES_MAXIMUM, UnknownPrice, add_prices, remove_price
+from benchapp.layouts.write.prices import PRICES_MAXIMUM, PriceCounts, UnknownPrice, add_prices, remove_price
 from benchapp.models import PRICE_AMOUNTS, Price
 
 _PROBLEMS: Final[ErrorProblems] = {
@@ -85,12 +85,6 @@ class PriceAnswer(ApiAnswer, kw_only=True, frozen=True):
 PricesAnswer = define_answer("PricesAnswer", prices=Sequence[PriceAnswer])
 
 
-class PriceCountsAnswer(ApiAnswer, kw_only=True, frozen=True):
-    added: int
-    replaced: Annotated[int, Meta(description="prices of the same type, region and first day that differed")]
-    unchanged: int
-
-
 class PricesInput(serializers.Serializer[Any]):
     """Prices to add."""
 
@@ -137,7 +131,7 @@ class Prices(ApiView):
         operation_id="put_prices",
         # Generators of clients do not know text/csv, which the description names.
         request={"application/json": PricesInput},
-        responses=PriceCountsAnswer,
+        responses=PriceCounts,
     )
     def put(self, request: Request) -> HttpResponse:
         """Add prices, as JSON or, with `Content-Type: text/csv`, as CSV: all or none.
@@ -147,7 +141,7 @@ class Prices(ApiView):
         refuse_parameters(request)
         with map_errors(_PROBLEMS):
             counts = add_prices(_read_rows(request), by=find_person(request))
-        return answer_json(request, build(PriceCountsAnswer, counts))
+        return answer_json(request, counts)
 
 
 class OnePrice(ApiView):

@@ -4,7 +4,9 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta
 
 from benchapp.layouts.rules.ranking import LevelSpread, LoadLevels, Requirement, Verdict
 
@@ -62,17 +64,16 @@ class LayoutCandidate:
 
 @dataclass(frozen=True, slots=True)
 class RunReason:
-    """Why to measure a candidate. runs: further ones; None: more than RUNS_MAXIMUM would be needed.
-
-    metric: what is unknown or near. gap: of the value to the requirement or to the rival, as the logarithm of their
-    ratio, without sign; spread: relative standard deviation; both None for the other reasons.
-    """
+    """Why to measure a candidate. gap, spread: None for reasons without them."""
 
     name: ReasonName
-    runs: int | None
-    metric: MeasuredName | None = None
-    gap: float | None = None
-    spread: float | None = None
+    runs: Annotated[int | None, Meta(description="further runs; null: more than 30 would be needed")]
+    metric: Annotated[MeasuredName | None, Meta(description="what is unknown or near")] = None
+    gap: Annotated[
+        float | None,
+        Meta(description="to the requirement or the other layout: logarithm of the ratio, without sign"),
+    ] = None
+    spread: Annotated[float | None, Meta(description="relative standard deviation of the runs")] = None
 
 
 def find_spread(level: LevelSpread, n: int) -> float:

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from typing import Annotated, Final, Literal, Protocol
+
+from msgspec import Meta
 
 # What remains of n volumes for data; RAID 1 mirrors all of them.
 _PARITY: Final = {"5": 1, "6": 2}
@@ -46,15 +48,15 @@ class LoadLevels:
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """A requirement that is not met. value: of the layout, None if unknown.
+    """A requirement that is not met.
 
     shortfall: 1 − value / required, or 1 − required / value for a limit: above 0 and below 1; 1 if unknown.
     """
 
     name: RequiredName
-    value: float | None
+    value: Annotated[float | None, Meta(description="of the layout, in base units; null if unknown")]
     required: float
-    shortfall: float
+    shortfall: Annotated[float, Meta(description="share of what is required that is missing")]
 
 
 @dataclass(frozen=True, slots=True)

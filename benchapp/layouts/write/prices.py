@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from django.db import connection, transaction
 from django.utils import timezone
+from msgspec import Meta, Struct
 
 from benchapp.framework.write.audit import record_write, snapshot
 from benchapp.layouts.write.price_csv import BadPrices, PriceFault
@@ -22,12 +22,11 @@ class UnknownPrice(Exception):
     """A price that does not exist, or is deleted already."""
 
 
-@dataclass(frozen=True, slots=True)
-class PriceCounts:
-    """What `add_prices` did, in numbers of prices. replaced: the amounts or the currency differed."""
+class PriceCounts(Struct, frozen=True):
+    """What `add_prices` did, in numbers of prices."""
 
     added: int
-    replaced: int
+    replaced: Annotated[int, Meta(description="prices of the same type, region and first day that differed")]
     unchanged: int
 
 

@@ -20,6 +20,8 @@ from benchapp.overview.read.fleet import (
     DAYS,
     INGEST_DAYS,
     METRIC,
+    ChangeWeek,
+    IngestDay,
     read_change_weeks,
     read_fleet_days,
     read_ingest_health,
@@ -65,26 +67,12 @@ class FleetLevelsAnswer(ApiAnswer, kw_only=True, frozen=True):
     days: Sequence[FleetDayAnswer]
 
 
-class ChangeWeekAnswer(ApiAnswer, kw_only=True, frozen=True):
-    monday: Annotated[date, Meta(description="first day of the week, UTC")]
-    regressions: Annotated[int, Meta(description="series with a regression that began in the week")]
-    improvements: Annotated[int, Meta(description="series with an improvement that began in the week")]
-    recoveries: Annotated[int, Meta(description="series with a regression that ended in the week")]
-
-
-FleetChangesAnswer = define_answer("FleetChangesAnswer", weeks=Sequence[ChangeWeekAnswer])
-
-
-class IngestDayAnswer(ApiAnswer, kw_only=True, frozen=True):
-    day: Annotated[date, Meta(description="of receipt, UTC")]
-    stored: int
-    rejected: int
-    received: Annotated[int, Meta(description="waiting to be processed")]
+FleetChangesAnswer = define_answer("FleetChangesAnswer", weeks=Sequence[ChangeWeek])
 
 
 class FleetSubmissionsAnswer(ApiAnswer, kw_only=True, frozen=True):
     oldest_at: Annotated[Time | None, Meta(description="when the first of the waiting was received")]
-    days: Sequence[IngestDayAnswer]
+    days: Sequence[IngestDay]
 
 
 class FleetLevels(ApiView):
@@ -142,11 +130,11 @@ class FleetChanges(ApiView):
         """Count the series with a change by week, in the whole weeks of the range."""
         wanted = read_parameters(request, FleetChangesParameters)
         format = wanted["format"]
-        weeks = [build(ChangeWeekAnswer, week) for week in read_change_weeks(wanted["days"])]
+        weeks = read_change_weeks(wanted["days"])
         if format == "json":
             return answer_json(request, FleetChangesAnswer(weeks=weeks))
         return answer_lines(
-            request, weeks, columns=list_columns(ChangeWeekAnswer), format=format, file_name="fleet-changes"
+            request, weeks, columns=list_columns(ChangeWeek), format=format, file_name="fleet-changes"
         )
 
 
@@ -165,9 +153,9 @@ class FleetSubmissions(ApiView):
         wanted = read_parameters(request, FleetSubmissionsParameters)
         format = wanted["format"]
         health = read_ingest_health(wanted["days"])
-        days = [build(IngestDayAnswer, day) for day in health.days]
+        days = health.days
         if format == "json":
             return answer_json(request, FleetSubmissionsAnswer(oldest_at=health.oldest_at, days=days))
         return answer_lines(
-            request, days, columns=list_columns(IngestDayAnswer), format=format, file_name="fleet-submissions"
+            request, days, columns=list_columns(IngestDay), format=format, file_name="fleet-submissions"
         )

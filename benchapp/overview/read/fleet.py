@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import partial
-from typing import Final
+from typing import Annotated, Final
 
 import numpy as np
 from django.db import connection
 from django.db.models import Min, Q
 from django.utils import timezone
+from msgspec import Meta, Struct
 from numpy.typing import NDArray
 from psycopg import sql
 
@@ -247,27 +248,25 @@ _WEEK: Final = timedelta(days=7)
 _KINDS: Final = ("regressions", "improvements", "recoveries")
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeWeek:
+class ChangeWeek(Struct, frozen=True):
     """A week from Monday on (UTC): the number of series with a change of each kind that began in it.
 
     A recovery ends a regression: it is no improvement.
     """
 
-    monday: date
-    regressions: int
-    improvements: int
-    recoveries: int
+    monday: Annotated[date, Meta(description="first day of the week, UTC")]
+    regressions: Annotated[int, Meta(description="series with a regression that began in the week")]
+    improvements: Annotated[int, Meta(description="series with an improvement that began in the week")]
+    recoveries: Annotated[int, Meta(description="series with a regression that ended in the week")]
 
 
-@dataclass(frozen=True, slots=True)
-class IngestDay:
+class IngestDay(Struct, frozen=True):
     """What was received on one day (UTC), by the state that it has now."""
 
-    day: date
+    day: Annotated[date, Meta(description="of receipt, UTC")]
     stored: int
     rejected: int
-    received: int
+    received: Annotated[int, Meta(description="waiting to be processed")]
 
 
 @dataclass(frozen=True, slots=True)

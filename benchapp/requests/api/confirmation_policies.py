@@ -1,37 +1,25 @@
 """Automatic confirmation of regressions, per pool."""
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Any
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
-from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.request import Request
 
-from benchapp.framework.api.answers import ApiAnswer, build, define_answer
+from benchapp.framework.api.answers import define_answer
 from benchapp.framework.api.parameters import refuse_parameters
 from benchapp.framework.api.permissions import MayReadOrEdit, find_person
 from benchapp.framework.api.problems import bad_value
 from benchapp.framework.api.responses import answer_json
 from benchapp.framework.api.view import ApiView, read_body
 from benchapp.models import CONFIRMATION_RUNS_MAXIMUM, DAILY_SHARE_DEFAULT, DAILY_SHARE_MAXIMUM
-from benchapp.requests.read.run_requests import list_confirmation_pools
+from benchapp.requests.read.run_requests import ConfirmationPool, list_confirmation_pools
 from benchapp.requests.write.confirmation import BadConfirmationPolicy, set_confirmation_policy
 
-
-class ConfirmationPolicyAnswer(ApiAnswer, kw_only=True, frozen=True):
-    pool: Annotated[str, Meta(description="empty: hosts without a pool")]
-    runs: Annotated[int, Meta(description="additional runs for each change, 0: none")]
-    daily_share: Annotated[
-        float | None, Meta(description="share of 24 hours that they may take on one host; null: no policy")
-    ]
-    hosts: int
-    allowing_hosts: Annotated[int, Meta(description="hosts that allow requests")]
-
-
 ConfirmationPoliciesAnswer = define_answer(
-    "ConfirmationPoliciesAnswer", confirmation_policies=Sequence[ConfirmationPolicyAnswer]
+    "ConfirmationPoliciesAnswer", confirmation_policies=Sequence[ConfirmationPool]
 )
 
 
@@ -80,5 +68,5 @@ class ConfirmationPolicies(ApiView):
 
 
 def _answer(request: Request) -> HttpResponse:
-    rows = [build(ConfirmationPolicyAnswer, row) for row in list_confirmation_pools()]
+    rows = list_confirmation_pools()
     return answer_json(request, ConfirmationPoliciesAnswer(confirmation_policies=rows))

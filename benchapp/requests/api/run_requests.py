@@ -135,19 +135,9 @@ class ListedRunRequestAnswer(ChosenColumns, kw_only=True, frozen=True):
     """A request in a list."""
 
 
-class RequestPolicyAnswer(ApiAnswer, kw_only=True, frozen=True):
-    profiles: Annotated[Sequence[str], Meta(description="as [requests] allow of the agent; empty: none")]
-    directories: Sequence[str]
-    per_day: Annotated[int, Meta(description="runs within 24 hours")]
-    quiet_hours: Annotated[Sequence[str], Meta(description="local time of the host")]
-    polled_at: Time
-    waits_for: Annotated[str, Meta(description="quota or quiet-hours; empty: the host starts runs")]
-    waits_until: Time | None
-
-
 class RunRequestPage(AnswerPage, kw_only=True, frozen=True):
     policy: Annotated[
-        RequestPolicyAnswer | None, Meta(description="what the host allows; null: its agent never polled")
+        HostPolicy | None, Meta(description="what the host allows; null: its agent never polled")
     ]
     requests: Sequence[ListedRunRequestAnswer]
 
@@ -378,7 +368,7 @@ class HostRequests(ApiView):
             ),
             describe=lambda rows: [build(ListedRunRequestAnswer, _describe_request(row)) for row in rows],
             name="requests",
-            about={"policy": _describe_policy(policy) if policy else None},
+            about={"policy": policy},
         )
 
     @extend_schema(
@@ -493,7 +483,3 @@ def _describe_request(row: RunRequestRow) -> RunRequestAnswer:
         url=f"{PREFIX}/hosts/{row.host_name}/requests/{row.id}",
         page=f"/runs/{row.run_id}/" if row.run_id else f"/hosts/{row.host_name}/",
     )
-
-
-def _describe_policy(policy: HostPolicy) -> RequestPolicyAnswer:
-    return build(RequestPolicyAnswer, policy)

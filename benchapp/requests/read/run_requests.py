@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from uuid import UUID
 
 from django.db.models import Count, OuterRef, Q, Subquery
 from django.utils import timezone
+from msgspec import Meta
 
+from benchapp.catalog import Time
 from benchapp.framework.read.pagination import (
     Cursor,
     Page,
@@ -102,18 +104,15 @@ class RunRequestRow:
 
 @dataclass(frozen=True, slots=True)
 class HostPolicy:
-    """What a host allows. profiles: as its configuration writes them; () if nothing.
+    """What a host allows."""
 
-    waits_for: "quota" or "quiet-hours"; "" if it starts runs.
-    """
-
-    profiles: tuple[str, ...]
+    profiles: Annotated[tuple[str, ...], Meta(description="as [requests] allow of the agent; empty: none")]
     directories: tuple[str, ...]
-    per_day: int
-    quiet_hours: tuple[str, ...]
-    polled_at: datetime
-    waits_for: str
-    waits_until: datetime | None
+    per_day: Annotated[int, Meta(description="runs within 24 hours")]
+    quiet_hours: Annotated[tuple[str, ...], Meta(description="local time of the host")]
+    polled_at: Time
+    waits_for: Annotated[str, Meta(description="quota or quiet-hours; empty: the host starts runs")]
+    waits_until: Time | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,16 +130,15 @@ class Repeatability:
 
 @dataclass(frozen=True, slots=True)
 class ConfirmationPool:
-    """A pool with its policy of automatic confirmation. pool: "" for hosts without one.
+    """A pool with its policy of automatic confirmation."""
 
-    runs: 0 without a policy; daily_share: None without one. allowing_hosts: that allow requests.
-    """
-
-    pool: str
-    runs: int
-    daily_share: float | None
+    pool: Annotated[str, Meta(description="empty: hosts without a pool")]
+    runs: Annotated[int, Meta(description="additional runs for each change, 0: none")]
+    daily_share: Annotated[
+        float | None, Meta(description="share of 24 hours that they may take on one host; null: no policy")
+    ]
     hosts: int
-    allowing_hosts: int
+    allowing_hosts: Annotated[int, Meta(description="hosts that allow requests")]
 
 
 def page_run_requests(

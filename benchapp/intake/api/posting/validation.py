@@ -6,12 +6,13 @@ from uuid import UUID
 
 from msgspec import Meta
 
-from benchapp.framework.api.answers import PREFIX, ApiAnswer, Time, build
+from benchapp.framework.api.answers import PREFIX, ApiAnswer, Time
 from benchapp.intake.api.documents import refuse_fault
 from benchapp.intake.api.submissions import ReasonAnswer
 from benchapp.intake.normalize.batch import Rejection
 from benchapp.intake.normalize.preview import (
     COMPARED_MAXIMUM,
+    FieldDifference,
     NearestSeries,
     Preview,
     PreviewMeasurement,
@@ -25,20 +26,12 @@ from benchapp.series.api.runs import NoteAnswer
 from benchapp.series.read.shapes import BadgeRow, make_badges
 from benchapp.series.read.titles import describe_target, describe_workload, name_scope
 
-_Value = str | int | float | bool | None
-
-
-class FieldDifferenceAnswer(ApiAnswer, kw_only=True, frozen=True):
-    field: Annotated[str, Meta(description="field of the layout or workload; options as options.NAME")]
-    value: Annotated[_Value, Meta(description="of the submission; null is unknown or not given")]
-    nearest: Annotated[_Value, Meta(description="of the nearest series")]
-
 
 class NearestSeriesAnswer(ApiAnswer, kw_only=True, frozen=True):
     id: int
     workload_title: str
     target_title: str
-    differences: Sequence[FieldDifferenceAnswer]
+    differences: Sequence[FieldDifference]
     url: str
     page: str
 
@@ -140,7 +133,7 @@ def _describe_nearest(nearest: NearestSeries) -> NearestSeriesAnswer:
         id=series.pk,
         workload_title=describe_workload(series, direction=series.direction),
         target_title=describe_target(series),
-        differences=[build(FieldDifferenceAnswer, each) for each in nearest.differences],
+        differences=nearest.differences,
         url=f"{PREFIX}/series/{series.pk}",
         page=f"/series/{series.pk}/",
     )

@@ -37,6 +37,7 @@ from benchapp.layouts.read.experiments.experiment import (
     ExperimentRow,
     read_experiment,
 )
+from benchapp.layouts.rules.experiments.confidence_sequence import Look
 
 
 class ExperimentParameters(FilterParameters, FormatParameters):
@@ -62,13 +63,6 @@ class ExperimentParameters(FilterParameters, FormatParameters):
             ),
             "to": MomentField(source="to_at", required=False, help_text="exclusive, as `from`"),
         }
-
-
-class LookAnswer(ApiAnswer, kw_only=True, frozen=True):
-    pairs: int
-    ratio: Annotated[float, Meta(description="geometric mean of B / A")]
-    low: Annotated[float | None, Meta(description="of its interval; null as `ratio_low`")]
-    high: float | None
 
 
 class ExperimentRowAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -119,7 +113,7 @@ class ExperimentRowAnswer(ApiAnswer, kw_only=True, frozen=True):
         int | None,
         Meta(description=f"from the start; null for more than {PLANNED_PAIRS_MAXIMUM} or without a spread"),
     ]
-    looks: Annotated[Sequence[LookAnswer], Meta(description="after each pair")]
+    looks: Annotated[Sequence[Look], Meta(description="after each pair")]
 
 
 # The CSV has no column for a list of objects.
@@ -239,7 +233,7 @@ def _describe_row(row: ExperimentRow) -> ExperimentRowAnswer:
         outcome=result.outcome if result else "undecided",
         decided_after=result and result.decided_after,
         caveats=check.caveats if check else (),
-        looks=[build(LookAnswer, look) for look in result.looks] if result else [],
+        looks=result.looks if result else [],
         **{name: drift and drift.change for name, drift in drifts.items()},
         **{f"{name}_p": drift and drift.p for name, drift in drifts.items()},
     )

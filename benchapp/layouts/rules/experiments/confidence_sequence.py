@@ -10,9 +10,10 @@ has the means for which it is below that. It therefore holds however often one l
 from dataclasses import dataclass
 from math import erfc, exp, inf, log, sqrt
 from statistics import NormalDist
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 _Floats = NDArray[np.float64]
@@ -30,14 +31,11 @@ Outcome = Literal["different", "equivalent", "undecided"]
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What was known after so many pairs.
-
-    ratio: geometric mean of B / A. low, high: its interval; None while it is unbounded.
-    """
+    """What was known after so many pairs. low, high: interval of the ratio; None while it is unbounded."""
 
     pairs: int
-    ratio: float
-    low: float | None
+    ratio: Annotated[float, Meta(description="geometric mean of B / A")]
+    low: Annotated[float | None, Meta(description="of its interval; null as `ratio_low`")]
     high: float | None
 
 
