@@ -158,8 +158,8 @@ def store_with_secrets(monkeypatch: pytest.MonkeyPatch, *, count: int = 2) -> Ho
     """Store results as a version without the removal did."""
     host = make_host("db-1")
     with monkeypatch.context() as patch:
-        patch.setattr("benchapp.fio.workload.identity.is_secret_name", lambda name: False)
-        patch.setattr("benchapp.fio.workload.identity.remove_secrets", lambda text: text)
+        patch.setattr("benchapp.fio.workload.is_secret_name", lambda name: False)
+        patch.setattr("benchapp.fio.workload.remove_secrets", lambda text: text)
         for _ in range(count):
             envelope = make_secret_envelope()
             body = json.dumps(envelope).encode()

@@ -24,11 +24,15 @@ absent):
 - not-a-number: fio printed nan or inf for a value that it could not calculate
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Final, Literal
 
 from msgspec import Struct, field
+
+from benchapp.catalog.metrics import cut_text
 
 # "total" is ours: what read, write and trim did together, in `Document.totals` alone.
 DirectionName = Literal["read", "write", "trim", "mixed", "sync", "total"]
@@ -282,3 +286,141 @@ class Reading(Struct, frozen=True, gc=False):
 
     documents: tuple[Document, ...]
     rest: str
+
+
+# More than a person reads; the raw text is stored anyway.
+NOTES_MAXIMUM: Final = 100
+# A warning may quote names that the text chose.
+_LENGTH_MAXIMUM: Final = 500
+_LISTED_MAXIMUM: Final = 20
+# Of a server that cannot be reached, or that went away.
+_MISSING_CLIENT: Final = re.compile(
+    r"fio: (?:failed to connect to ([^\s,]{1,255})|client ([^\s,]{1,255}) timed out)"
+)
+
+
+class Notes:
+    """The warnings of one text, in the order in which they were found, each one once."""
+
+    def __init__(self) -> None:
+        self._notes: dict[Note, None] = {}
+        self._left_out = 0
+
+    def add(self, code: str, where: str, message: str) -> None:
+        """Add a warning, or count it above the limit."""
+        note = Note(code, cut_text(where, _LENGTH_MAXIMUM), cut_text(message, _LENGTH_MAXIMUM))
+        if len(self._notes) < NOTES_MAXIMUM:
+            self._notes[note] = None
+        elif note not in self._notes:
+            self._left_out += 1
+
+    def add_snapshots(self, numbers: Sequence[int], *, kind: str = "reports", place: str = "") -> None:
+        """Add a warning that reports of these numbers are snapshots; none for no number."""
+        if numbers:
+            listed = ", ".join(map(str, numbers[:_LISTED_MAXIMUM]))
+            more = ", …" if len(numbers) > _LISTED_MAXIMUM else ""
+            message = f"{len(numbers)} {kind} ({place}{listed}{more}) are snapshots of an execution and were skipped"
+            self.add("cumulative-snapshots", "", f"{message}; its last complete report was read")
+
+    def add_missing_clients(self, hosts: Iterable[str], where: str = "") -> None:
+        """Add a warning for each fio server without results."""
+        for host in dict.fromkeys(hosts):
+            self.add("client-missing", where, f"the report has no results of the client {host}")
+
+    def add_all(self, others: "Notes") -> None:
+        """Add the warnings of a part of the text."""
+        for note in others._notes:
+            self.add(note.code, note.where, note.message)
+        self._left_out += others._left_out
+
+    def list_all(self) -> tuple[Note, ...]:
+        """Return the warnings; above the limit the last one gives the number of those omitted."""
+        notes = tuple(self._notes)
+        if not self._left_out:
+            return notes
+        return (*notes, Note("more-warnings", "", f"{self._left_out} more warnings were omitted"))
+
+
+def list_missing_clients(messages: str) -> list[str]:
+    """Return the fio servers that fio complains about, by its messages."""
+    return [match[1] or match[2] for match in _MISSING_CLIENT.finditer(messages)]
+
+
+# The reason codes of report.py that are used here; any other fact is a source.
+_REASONS: Final = frozenset(
+    (
+        "clones",
+        "clones-disagree",
+        "clones-missing",
+        "clones-without-bins",
+        "groups-without-bins",
+        "groups-without-counts",
+        "no-io",
+        "not-a-number",
+        "not-in-format",
+        "not-measured",
+        "not-reported",
+        "out-of-range",
+        "per-job-samples",
+        "short-run",
+        "unreliable-version",
+        "zero-runtime",
+    )
+)
+# Of a direction without I/O.
+IDLE: Final[Mapping[str, str]] = dict.fromkeys(
+    ("iops", "bandwidth_bytes_per_s", "latency", "percentiles", "bandwidth_samples", "iops_samples"), "no-io"
+)
+
+
+class SourceFacts(Struct, frozen=True, gc=False):
+    """For each value its source, the reason code for its absence, or None for neither."""
+
+    io_bytes: str | None = None
+    total_ios: str | None = None
+    iops: str | None = None
+    bandwidth_bytes_per_s: str | None = None
+    runtime_s: str | None = None
+    submission: str | None = None
+    completion: str | None = None
+    total: str | None = None
+    latency: str | None = None
+    percentiles: str | None = None
+    bandwidth_samples: str | None = None
+    iops_samples: str | None = None
+    short_ios: str | None = None
+    dropped_ios: str | None = None
+
+
+class ValueSources(Struct, frozen=True, gc=False):
+    """missing and sources of a direction, as in report.py."""
+
+    missing: Mapping[str, str]
+    sources: Mapping[str, str]
+
+
+@lru_cache(maxsize=1024)
+def collect_sources(facts: SourceFacts) -> ValueSources:
+    """Split facts into missing values and sources; cached, as a text has few different combinations."""
+    missing: dict[str, str] = {}
+    sources: dict[str, str] = {}
+    for name in facts.__struct_fields__:
+        fact = getattr(facts, name)
+        if fact is not None:
+            (missing if fact in _REASONS else sources)[name] = fact
+    return ValueSources(missing, sources)
+
+
+class UnreadableOutput(Exception):
+    """No report can be read from a text.
+
+    code: stable, for programs: empty-output, no-report, truncated-report, invalid-json, no-jobs, unreadable-terse,
+    too-many-reports, too-many-jobs or too-many-timings. detail: a sentence for the operator of the host. seen: the
+    format that was recognized, "JSON", "terse" or "text"; empty without one.
+    """
+
+    def __init__(self, code: str, detail: str, *, seen: str = "") -> None:
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+        self.seen = seen

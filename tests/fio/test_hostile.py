@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchapp.fio import UnreadableOutput, read_output
-from benchapp.fio.workload.spec import read_workload
+from benchapp.fio.workload import read_workload
 from tests.fio.mutations import list_outputs, mutate
 from tests.fio.outputs import make_content, make_direction, make_job, make_latency, make_output, read_bytes
 

@@ -7,7 +7,7 @@ import pytest
 
 from benchapp.fio import read_output
 from benchapp.fio.report import Document
-from benchapp.fio.streams import separate_streams
+from benchapp.fio.wrappers import separate_streams
 from tests.fio.outputs import read_bytes
 
 TEXT = read_bytes("generated/17_randrw7030_normal.out").decode()

@@ -34,7 +34,7 @@ from benchapp.framework.api.answers import list_columns
 from benchapp.series.api.runs import MeasurementAnswer
 from benchapp.operation.archive.tables import TABLES
 from benchapp.fio import read_output
-from benchapp.fio.workload.spec import read_workload
+from benchapp.fio.workload import read_workload
 from benchapp.catalog.grammar import parse_query
 from benchapp.catalog.metrics import CATALOG
 from benchapp.models import Measurement

@@ -12,7 +12,7 @@ import orjson
 from django.conf import settings
 
 from benchapp.fio.logs import split_log_name
-from benchapp.fio.notes import Notes
+from benchapp.fio.report import Notes
 from benchapp.fio.text import decode_output
 from benchapp.intake.posts.envelope import SCHEMA, BadEnvelope, read_envelope
 from benchapp.intake.posts.submissions import IncomingSubmission

@@ -3,9 +3,9 @@
 from typing import Any
 
 from benchapp.catalog.metrics import CATALOG
-from benchapp.fio.merging.histogram import coarsen_bins, is_saturated
+from benchapp.fio.merging.directions import coarsen_bins, is_saturated
 from benchapp.fio.report import Direction, Group, Latency
-from benchapp.fio.workload.spec import WorkloadSpec
+from benchapp.fio.workload import WorkloadSpec
 from benchapp.intake.normalize.validity_inputs import RunContext, collect_validity_inputs
 from benchapp.series.validity.badges import Badge
 from benchapp.series.validity.inputs import Steadiness

@@ -13,11 +13,9 @@ from msgspec.structs import replace as replace_struct
 
 from benchapp.fio import PARSER_VERSION, UnreadableOutput, read_output
 from benchapp.fio.merging.directions import DIRECTIONS, merge_alike
-from benchapp.fio.notes import Notes, list_missing_clients
 from benchapp.fio.output import measure_length
-from benchapp.fio.report import Direction, Document, Group, Note, Report
-from benchapp.fio.workload.options import list_directions_asked
-from benchapp.fio.workload.spec import UNKNOWN_ORDER, WorkloadSpec, fit_text, read_workload
+from benchapp.fio.report import Direction, Document, Group, Note, Notes, Report, list_missing_clients
+from benchapp.fio.workload import UNKNOWN_ORDER, WorkloadSpec, fit_text, list_directions_asked, read_workload
 from benchapp.framework.times import format_utc_moment
 from benchapp.intake.normalize.failure import find_failure
 from benchapp.intake.normalize.measurement import measurement_columns

@@ -12,11 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from benchapp.catalog.metrics import PERCENTILES
-from benchapp.fio.merging.directions import did_io
-from benchapp.fio.merging.histogram import is_saturated
+from benchapp.fio.merging.directions import did_io, is_saturated
 from benchapp.fio.report import Direction, Document, Group, Job, Latency, Samples, SteadyState
-from benchapp.fio.workload.sizes import parse_size
-from benchapp.fio.workload.spec import WorkloadSpec
+from benchapp.fio.workload import WorkloadSpec, parse_size
 from benchapp.framework.read.limits import read_known_limits
 from benchapp.series.validity.badges import format_size
 from benchapp.series.validity.inputs import RunFailure, Steadiness, SustainedRate, ValidityInputs

@@ -9,9 +9,9 @@ from typing import Final
 from benchapp.catalog.metrics import count_fitting
 from benchapp.fio import PARSER_VERSION, UnreadableOutput, read_output
 from benchapp.fio.merging.directions import did_io
-from benchapp.fio.merging.totals import total_up
+from benchapp.fio.merging.jobs import total_up
 from benchapp.fio.report import Direction, Disk, Document, Group, Job, Report, SteadyState, Total
-from benchapp.fio.workload.spec import WorkloadSpec, read_workload
+from benchapp.fio.workload import WorkloadSpec, read_workload
 from benchapp.intake.normalize.measurement import measurement_columns
 from benchapp.intake.normalize.parsing_process import ParsingFailed, call_in_process
 from benchapp.intake.normalize.plan import list_measured_directions, list_mix

@@ -3,7 +3,7 @@
 from typing import Final
 
 from benchapp.fio.report import Group
-from benchapp.fio.workload.spec import WorkloadSpec
+from benchapp.fio.workload import WorkloadSpec
 from benchapp.intake.normalize.plan import bound_options
 from benchapp.intake.provenance.shapes import WorkloadPart
 

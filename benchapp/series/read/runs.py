@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from benchapp.catalog.grammar import Filter
 from benchapp.catalog.metrics import JUDGED_METRICS, PERCENTILES, count_fitting
-from benchapp.fio.merging.histogram import is_saturated
+from benchapp.fio.merging.directions import is_saturated
 from benchapp.framework.read.binary_columns import fetch_rows
 from benchapp.framework.read.pagination import (
     Cursor,

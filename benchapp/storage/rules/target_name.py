@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Any, Final
 
 from benchapp.fio.redaction import REMOVED, remove_secrets
-from benchapp.fio.workload.spec import fit_text
+from benchapp.fio.workload import fit_text
 
 NAME_MAXIMUM: Final = 200
 # In place of a part of a path that differs from run to run.

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from benchapp.fio import read_output
-from benchapp.fio.merging.totals import total_up
+from benchapp.fio.merging.jobs import total_up
 from benchapp.fio.report import Direction, Total
 from tests.fio.outputs import make_direction, make_job, make_latency, make_output, read_bytes, read_single
 

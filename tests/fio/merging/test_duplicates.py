@@ -2,10 +2,8 @@
 
 from msgspec.structs import replace
 
-from benchapp.fio.merging.duplicates import Executions
-from benchapp.fio.merging.rollup import roll_up
-from benchapp.fio.notes import Notes
-from benchapp.fio.report import Direction, Document, Format, Job
+from benchapp.fio.merging.jobs import Executions, roll_up
+from benchapp.fio.report import Direction, Document, Format, Job, Notes
 
 
 def make_document(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchapp.fio.merging.histogram import (
+from benchapp.fio.merging.directions import (
     coarsen_bins,
     find_percentiles,
     is_saturated,

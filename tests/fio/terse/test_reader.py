@@ -6,8 +6,7 @@ import pytest
 
 from benchapp.fio.json.documents import find_documents
 from benchapp.fio.json.report import read_document
-from benchapp.fio.notes import Notes
-from benchapp.fio.report import Direction, Document, Reading
+from benchapp.fio.report import Direction, Document, Notes, Reading
 from benchapp.fio.terse.reader import read_terse
 from benchapp.fio.text import decode_output
 from tests.corpus import PUBLIC

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from benchapp.fio.notes import Notes
-from benchapp.fio.report import Direction, Document
+from benchapp.fio.report import Direction, Document, Notes
 from benchapp.fio.text import decode_output
 from benchapp.fio.text_report.reader import read_normal
 from tests.corpus import PUBLIC

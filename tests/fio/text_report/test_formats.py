@@ -6,8 +6,7 @@ import pytest
 
 from benchapp.fio.json.documents import find_documents
 from benchapp.fio.json.report import read_document
-from benchapp.fio.notes import Notes
-from benchapp.fio.report import Direction, Document, Latency
+from benchapp.fio.report import Direction, Document, Latency, Notes
 from tests.fio.outputs import OUTPUTS, read_bytes
 from tests.fio.text_report.texts import read_file
 

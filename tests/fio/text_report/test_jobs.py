@@ -2,10 +2,9 @@
 
 import pytest
 
-from benchapp.fio.notes import Notes
-from benchapp.fio.report import Note
+from benchapp.fio.report import Note, Notes
 from benchapp.fio.text_report.reader import read_normal
-from benchapp.fio.workload.spec import read_workload
+from benchapp.fio.workload import read_workload
 from tests.fio.text_report.texts import (
     END,
     HEADER,

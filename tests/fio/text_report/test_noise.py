@@ -5,9 +5,8 @@ import re
 import pytest
 
 from benchapp.fio import read_output
-from benchapp.fio.notes import Notes
+from benchapp.fio.report import Notes, UnreadableOutput
 from benchapp.fio.text_report.reader import read_normal
-from benchapp.fio.unreadable import UnreadableOutput
 from tests.fio.outputs import read_bytes
 from tests.fio.text_report.texts import (
     END,

@@ -6,8 +6,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from benchapp.fio import read_output
-from benchapp.fio.notes import Notes
-from benchapp.fio.report import Direction, Disk, Latency, Samples, SteadyState
+from benchapp.fio.report import Direction, Disk, Latency, Notes, Samples, SteadyState
 from benchapp.fio.text_report.reader import read_normal
 from tests.corpus import SEEDS
 from tests.fio.text_report.texts import (

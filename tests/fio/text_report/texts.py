@@ -1,9 +1,8 @@
 """Small text reports for tests: a complete report around given lines."""
 
-from benchapp.fio.notes import Notes
-from benchapp.fio.report import Direction, Document, Job, Reading
-from benchapp.fio.streams import separate_streams
+from benchapp.fio.report import Direction, Document, Job, Notes, Reading
 from benchapp.fio.text_report.reader import read_normal
+from benchapp.fio.wrappers import separate_streams
 from tests.fio.outputs import read_bytes
 
 HEADER = "job: (g=0): rw=randwrite, bs=(R) 4096B-4096B, (W) 4096B-4096B, (T) 4096B-4096B, ioengine=libaio, iodepth=1"

@@ -10,7 +10,7 @@ from django.db.backends.base.schema import BaseDatabaseSchemaEditor
 from django.test import Client
 
 from benchapp.accounts.write.tokens import issue_token
-from benchapp.fio.workload import spec
+from benchapp.fio import workload
 from benchapp.intake.normalize.batch import normalize_batch
 from benchapp.models import Host, Role, Scope, Series, Workload
 from tests.envelopes import read_fio
@@ -79,7 +79,7 @@ def test_pages_say_that_the_pattern_is_unknown(viewer: Client) -> None:
 
 
 def test_series_of_before_continue_and_can_be_renamed_back() -> None:
-    with mock.patch.object(spec, "UNKNOWN_ORDER", ""):
+    with mock.patch.object(workload, "UNKNOWN_ORDER", ""):
         send(TERSE)
     before = read_keys()
 

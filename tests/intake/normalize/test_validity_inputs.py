@@ -6,10 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from benchapp.fio.merging.rollup import roll_up
-from benchapp.fio.notes import Notes
-from benchapp.fio.report import Direction, Document, Group, Job, Latency, SteadyState
-from benchapp.fio.workload.spec import read_workload
+from benchapp.fio.merging.jobs import roll_up
+from benchapp.fio.report import Direction, Document, Group, Job, Latency, Notes, SteadyState
+from benchapp.fio.workload import read_workload
 from benchapp.intake.normalize.measurement import measurement_columns
 from benchapp.intake.normalize.validity_inputs import collect_validity_inputs, read_run_context
 from benchapp.series.validity.inputs import Steadiness

@@ -3,12 +3,9 @@
 import pytest
 
 from benchapp.fio import read_output
-from benchapp.fio.notes import Notes
-from benchapp.fio.report import Job, Reading
-from benchapp.fio.shell_time.command import Kind, count_files, find_kind
-from benchapp.fio.shell_time.reader import read_timing
-from benchapp.fio.unreadable import UnreadableOutput
-from benchapp.fio.workload.spec import read_workload
+from benchapp.fio.report import Job, Notes, Reading, UnreadableOutput
+from benchapp.fio.shell_time import Kind, count_files, find_kind, read_timing
+from benchapp.fio.workload import read_workload
 from tests.corpus import SEEDS
 
 CLASSIC = """\

@@ -1,1 +1,0 @@
-"""The shell's time of the small-files test."""

@@ -1,1 +1,0 @@
-"""Options, block sizes, identity of a workload."""
