@@ -72,41 +72,14 @@ UNMATCHED_MAXIMUM: Final = 50
 _PERIOD: Final = 7
 
 
-@dataclass(frozen=True, slots=True)
-class ShownDifference:
-    """One pattern and metric. number: of its largest difference in the data table; None if not shown there."""
-
-    text: str
-    is_worse: bool
-    number: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class ScopeLine:
-    """One host or pool as shown, its largest differences first. left_out: differences that are not shown."""
-
-    result: ScopeResult
-    name: str
-    differences: Sequence[ShownDifference]
-    left_out: int
-
-
-@dataclass(frozen=True, slots=True)
-class ScopeTable:
-    """The worst first, the total last. left_out: hosts and pools that are not shown."""
-
-    lines: Sequence[ScopeLine]
-    left_out: int
-
-
-def make_scope_table(results: ScopeResults, lines: Sequence[ComparisonLine]) -> ScopeTable:
+def make_scope_table(results: ScopeResults, lines: Sequence[ComparisonLine]) -> dict[str, Any]:
     """Return the table; lines: those of the data table."""
     numbers = {id(line.pair): line.number for line in lines}
     shown = [*results.scopes[:_SHOWN_MAXIMUM], results.total]
-    return ScopeTable(
-        lines=[_make_scope_line(result, numbers) for result in shown],
-        left_out=max(0, len(results.scopes) - _SHOWN_MAXIMUM),
-    )
+    return {
+        "lines": [_make_scope_line(result, numbers) for result in shown],
+        "left_out": max(0, len(results.scopes) - _SHOWN_MAXIMUM),
+    }
 
 
 def describe_scope_results(results: ScopeResults) -> str:
@@ -128,16 +101,20 @@ def _describe_worst(result: ScopeResult) -> str:
     return f"{name_scopes([result.scope])}: {describe_difference(worst)}"
 
 
-def _make_scope_line(result: ScopeResult, numbers: dict[int, int]) -> ScopeLine:
-    return ScopeLine(
-        result=result,
-        name=name_scopes([result.scope]) if result.scope else _TOTAL,
-        differences=[
-            ShownDifference(describe_difference(each), each.is_worse, numbers.get(id(each.largest)))
+def _make_scope_line(result: ScopeResult, numbers: dict[int, int]) -> dict[str, Any]:
+    return {
+        "result": result,
+        "name": name_scopes([result.scope]) if result.scope else _TOTAL,
+        "differences": [
+            {
+                "text": describe_difference(each),
+                "is_worse": each.is_worse,
+                "number": numbers.get(id(each.largest)),
+            }
             for each in result.differences[:_NAMED_MAXIMUM]
         ],
-        left_out=sum(each.count for each in result.differences[_NAMED_MAXIMUM:]),
-    )
+        "left_out": sum(each.count for each in result.differences[_NAMED_MAXIMUM:]),
+    }
 
 
 class BadComparison(Exception):
@@ -214,7 +191,7 @@ class ComparisonFigure:
     chart_height: int
     filter_text: str
     address: str
-    scopes: ScopeTable | None = None
+    scopes: dict[str, Any] | None = None
     more_url: str = ""
     has_links: bool = True
 

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -27,8 +26,8 @@ from benchapp.charts.texts.history import format_history_title, list_levels
 from benchapp.framework.pages.access import require_valid
 from benchapp.framework.pages.command_lines import format_curl_command, link_chart_image
 from benchapp.framework.pages.filter_bar import Span, describe_filter
-from benchapp.framework.pages.number_columns import NumberCell, Scale, choose_scale, make_cell
-from benchapp.framework.pages.series_marks import ShownMark, show_mark
+from benchapp.framework.pages.number_columns import Scale, choose_scale, make_cell
+from benchapp.framework.pages.series_marks import show_mark
 from benchapp.framework.pages.time_range import AskedRange, read_time_range
 from benchapp.framework.times import to_iso
 from benchapp.incidents.read.series_status import SeriesMark, read_series_marks
@@ -141,69 +140,40 @@ def _read_ids(text: str, errors: list[str]) -> tuple[int, ...] | None:
     return tuple(dict.fromkeys(map(int, parts)))[:IDS_MAXIMUM]
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryTableLine:
-    """One series over the time range. left_out: failed or excluded runs; cells: in the order of COLUMNS.
-
-    The level is the last within the time range, n its runs. change: the relative size of the change that begins
-    it; changed_at: its start. None for the first level.
-    """
-
-    series_id: int
-    name: str
-    title: str
-    scope: str
-    n: int
-    left_out: int
-    cells: tuple[NumberCell, ...]
-    change: float | None
-    changed_at: datetime | None
-    mark: ShownMark | None
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryTable:
-    """All rows, in one unit."""
-
-    scale: Scale
-    columns: tuple[str, ...]
-    lines: tuple[HistoryTableLine, ...]
-
-
-def make_history_table(history: SeriesHistory, metric: Metric) -> HistoryTable:
+def make_history_table(history: SeriesHistory, metric: Metric) -> dict[str, Any]:
     """List the last level of each series within the time range, and its open or accepted change; one query."""
     marks = read_series_marks([line.row.id for line in history.lines], metric=metric.name)
     levels = [next(reversed(list_levels(line, metric.name)), None) for line in history.lines]
     scale = choose_scale([level.median if level else None for level in levels], metric.unit)
-    return HistoryTable(
-        scale,
-        tuple(COLUMNS),
-        tuple(
+    return {
+        "scale": scale,
+        "columns": tuple(COLUMNS),
+        "lines": tuple(
             _make_line(line, level, metric, scale=scale, mark=marks.get(line.row.id))
             for line, level in zip(history.lines, levels, strict=True)
         ),
-    )
+    }
 
 
 def _make_line(
     line: HistoryLine, level: LevelRow | None, metric: Metric, *, scale: Scale, mark: SeriesMark | None
-) -> HistoryTableLine:
+) -> dict[str, Any]:
     change = level.change if level else None
     numbers = [getattr(level, name, None) for name in COLUMNS.values()]
-    return HistoryTableLine(
-        series_id=line.row.id,
-        name=line.name,
-        title=line.row.title,
-        scope=line.row.scope_name,
-        n=level.n if level else 0,
-        left_out=int((~line.points.points.counts).sum()),
-        cells=tuple(
+    return {
+        "series_id": line.row.id,
+        "name": line.name,
+        "title": line.row.title,
+        "scope": line.row.scope_name,
+        "n": level.n if level else 0,
+        "left_out": int((~line.points.points.counts).sum()),
+        "cells": tuple(
             make_cell(value, scale, metric.name, reason="no runs in this time range") for value in numbers
         ),
-        change=change.relative if change and change.metric == metric.name else None,
-        changed_at=level.since_at if level and change else None,
-        mark=show_mark(mark, metric=metric.name),
-    )
+        "change": change.relative if change and change.metric == metric.name else None,
+        "changed_at": level.since_at if level and change else None,
+        "mark": show_mark(mark, metric=metric.name),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,7 +211,7 @@ class HistoryFigure:
     linked_url: str = ""
     document: dict[str, Any] | None = None
     detail: dict[str, Any] | None = None
-    table: HistoryTable | None = None
+    table: dict[str, Any] | None = None
 
     @property
     def harmless(self) -> tuple[str, ...]:

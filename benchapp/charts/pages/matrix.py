@@ -1,7 +1,6 @@
 """The matrix page, also a figure of studies: the current level of each combination of patterns, volumes and sizes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -41,7 +40,7 @@ from benchapp.framework.pages.filter_bar import (
     settle_filter,
 )
 from benchapp.framework.pages.page_context import make_base_url
-from benchapp.framework.pages.series_marks import ShownMark, make_sparkline, show_mark
+from benchapp.framework.pages.series_marks import make_sparkline, show_mark
 from benchapp.framework.pages.time_range import AskedRange, read_time_range
 from benchapp.framework.times import format_age
 from benchapp.layouts.pages.next_runs import show_next_runs
@@ -54,61 +53,7 @@ CHOSEN: Final = ("metric", "x", "rows", "facet")
 _FEW_COLUMNS: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
-class ShownCell:
-    """A cell as the template shows it. where: for screen readers; url: its histories, or "".
-
-    settings: what it was measured with, beside what its row and column state.
-    """
-
-    cell: ChartCell
-    title: str
-    value: str
-    mark: ShownMark | None
-    line: str
-    age: str
-    where: str
-    settings: str
-    reason: str
-    long_reason: str
-    url: str
-
-
-@dataclass(frozen=True, slots=True)
-class ShownMatrixPanel:
-    """One of the small multiples; columns: (label, settings); rows: (label, cells, one for each x).
-
-    Settings are what the cells of a column or row were measured with, if others differ in it.
-    """
-
-    label: str
-    columns: tuple[tuple[str, str], ...]
-    rows: tuple[tuple[str, tuple[ShownCell, ...]], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class MatrixFigure:
-    """What `_matrix_figure.html` shows.
-
-    changes: sentences. query: the query string that reproduces the matrix. csv_url, image_url: "" without links.
-    """
-
-    matrix: Matrix
-    title: str
-    filter: str
-    counts: str
-    changes: tuple[str, ...]
-    omitted: tuple[str, ...]
-    caption: str
-    panels: tuple[ShownMatrixPanel, ...]
-    is_few: bool
-    query: str
-    csv_url: str
-    image_url: str
-    file_name: str
-
-
-def show_matrix(query: QueryDict, *, has_links: bool) -> MatrixFigure:
+def show_matrix(query: QueryDict, *, has_links: bool) -> dict[str, Any]:
     """Return the matrix that a query asks for (the query string of its page).
 
     has_links: False without links to other pages. Raises as `read_asked_matrix`.
@@ -130,25 +75,32 @@ def read_asked_matrix(query: QueryDict, filter: Filter | None = None) -> tuple[M
     return read_matrix(match, **asked, span=range.levels), range
 
 
-def make_matrix_figure(matrix: Matrix, *, range: AskedRange, has_links: bool = True) -> MatrixFigure:
+def make_matrix_figure(matrix: Matrix, *, range: AskedRange, has_links: bool = True) -> dict[str, Any]:
     """Show a matrix; range: in the address; has_links: False without links to other pages."""
     query = _write_query(matrix, range)
-    paths = _CellPaths(reverse("series_list"), reverse("history")) if has_links else None
-    return MatrixFigure(
-        matrix=matrix,
-        title=describe_matrix(matrix),
-        filter=describe_filter(matrix.shown_filter),
-        counts=describe_matrix_counts(matrix),
-        changes=tuple(describe_changes(matrix)),
-        omitted=tuple(list_omitted(matrix)),
-        caption=describe_cells(matrix),
-        panels=tuple(_show_panel(matrix, panel, paths) for panel in matrix.panels),
-        is_few=len(matrix.x.values) <= _FEW_COLUMNS,
-        query=query,
-        csv_url=f"/api/v1/matrix?{query}&format=csv" if has_links else "",
-        image_url=link_chart_image(f"/api/v1/matrix?{query}") if has_links else "",
-        file_name=f"matrix-{matrix.metric.name}-over-{matrix.x.dimension.name}",
+    paths = (
+        {
+            "series": reverse("series_list"),
+            "history": reverse("history"),
+        }
+        if has_links
+        else None
     )
+    return {
+        "matrix": matrix,
+        "title": describe_matrix(matrix),
+        "filter": describe_filter(matrix.shown_filter),
+        "counts": describe_matrix_counts(matrix),
+        "changes": tuple(describe_changes(matrix)),
+        "omitted": tuple(list_omitted(matrix)),
+        "caption": describe_cells(matrix),
+        "panels": tuple(_show_panel(matrix, panel, paths) for panel in matrix.panels),
+        "is_few": len(matrix.x.values) <= _FEW_COLUMNS,
+        "query": query,
+        "csv_url": f"/api/v1/matrix?{query}&format=csv" if has_links else "",
+        "image_url": link_chart_image(f"/api/v1/matrix?{query}") if has_links else "",
+        "file_name": f"matrix-{matrix.metric.name}-over-{matrix.x.dimension.name}",
+    }
 
 
 def _join(values: Sequence[str]) -> str | None:
@@ -170,20 +122,12 @@ def _write_query(matrix: Matrix, range: AskedRange) -> str:
     return urlencode({name: value for name, value in chosen.items() if value}, safe=":,/*")
 
 
-@dataclass(frozen=True, slots=True)
-class _CellPaths:
-    """Addresses of pages: `reverse` for each cell takes as long as to read its level."""
-
-    series: str
-    history: str
-
-
-def _show_panel(matrix: Matrix, panel: ChartPanel, paths: _CellPaths | None) -> ShownMatrixPanel:
+def _show_panel(matrix: Matrix, panel: ChartPanel, paths: dict[str, Any] | None) -> dict[str, Any]:
     placed = place_panel(matrix, panel)
-    return ShownMatrixPanel(
-        panel.label,
-        tuple(zip(matrix.x.labels, placed.columns, strict=True)),
-        tuple(
+    return {
+        "label": panel.label,
+        "columns": tuple(zip(matrix.x.labels, placed.columns, strict=True)),
+        "rows": tuple(
             (
                 ", ".join(filter(None, (row.label, of_row))),
                 tuple(
@@ -192,51 +136,42 @@ def _show_panel(matrix: Matrix, panel: ChartPanel, paths: _CellPaths | None) -> 
             )
             for row, of_row, of_cells in zip(panel.lines, placed.rows, placed.cells, strict=True)
         ),
-    )
+    }
 
 
 def _show(
-    matrix: Matrix, row: ChartLine, place: int, *, settings: str, paths: _CellPaths | None
-) -> ShownCell:
+    matrix: Matrix, row: ChartLine, place: int, *, settings: str, paths: dict[str, Any] | None
+) -> dict[str, Any]:
     cell = row.cells[place]
-    return ShownCell(
-        cell=cell,
-        title=describe_cell_spread(cell, matrix.metric) if cell.n else "",
-        value=format_value(cell.median, matrix.metric.unit) if cell.n else "",
-        mark=show_mark(cell.mark, metric=matrix.metric.name),
-        line=make_sparkline(cell.recent),
-        age=format_age(cell.last_at) if cell.last_at else "",
-        where=describe_cell_place(matrix, row, place),
-        settings=settings,
-        reason=REASONS.get(cell.state, ""),
-        long_reason=LONG_REASONS.get(cell.state, ""),
-        url=_link_histories(cell, matrix.metric, paths) if paths else "",
-    )
+    return {
+        "cell": cell,
+        "title": describe_cell_spread(cell, matrix.metric) if cell.n else "",
+        "value": format_value(cell.median, matrix.metric.unit) if cell.n else "",
+        "mark": show_mark(cell.mark, metric=matrix.metric.name),
+        "line": make_sparkline(cell.recent),
+        "age": format_age(cell.last_at) if cell.last_at else "",
+        "where": describe_cell_place(matrix, row, place),
+        "settings": settings,
+        "reason": REASONS.get(cell.state, ""),
+        "long_reason": LONG_REASONS.get(cell.state, ""),
+        "url": _link_histories(cell, matrix.metric, paths) if paths else "",
+    }
 
 
-def _link_histories(cell: ChartCell, metric: Metric, paths: _CellPaths) -> str:
+def _link_histories(cell: ChartCell, metric: Metric, paths: dict[str, Any]) -> str:
     """Return the link to the histories of a cell's series, also of those that failed."""
     if not cell.series_ids:
         return ""
     if len(cell.series_ids) == 1:
-        return f"{paths.series}{cell.series_ids[0]}/?metric={metric.name}"
+        return f"{paths['series']}{cell.series_ids[0]}/?metric={metric.name}"
     # The most that the history page reads.
     ids = ",".join(map(str, cell.series_ids[:IDS_MAXIMUM]))
-    return f"{paths.history}?series={ids}&metric={metric.name}"
+    return f"{paths['history']}?series={ids}&metric={metric.name}"
 
 
 _OTHERS_MAXIMUM: Final = 12
 _NEXT_RUNS: Final = "next_runs"
 _Option = tuple[str, str, bool]
-
-
-@dataclass(frozen=True, slots=True)
-class FixedLine:
-    """Links to the other values of a fixed dimension; more: how many have no link."""
-
-    label: str
-    others: tuple[tuple[str, str], ...]
-    more: int
 
 
 @require_safe
@@ -258,22 +193,24 @@ def matrix(request: HttpRequest) -> HttpResponse:
     context = {
         "bar": bar,
         "figure": figure,
-        "title": figure.title,
+        "title": figure["title"],
         "range": describe_level_range(shown.span),
         "fixed": [_make_fixed(fixed, bar, request, shown.metric) for fixed in shown.fixed],
         "fields": _make_fields(shown),
-        "canonical_url": f"{base_url}{reverse('matrix')}?{figure.query}",
-        "api_line": format_curl_command(f"{base_url}/api/v1/matrix?{figure.query}"),
+        "canonical_url": f"{base_url}{reverse('matrix')}?{figure['query']}",
+        "api_line": format_curl_command(f"{base_url}/api/v1/matrix?{figure['query']}"),
         "excluded": () if shown.size else explain_empty(bar, has_series),
         "steps": None if shown.size or bar.text or not shown.span.is_open else list_first_steps(base_url),
         "next": show_next_runs(plan_matrix_runs(shown), nothing=NOTHING_MISSING) if has_next_runs else None,
-        "next_url": f"?{figure.query}&{_NEXT_RUNS}=1#next-runs",
+        "next_url": f"?{figure['query']}&{_NEXT_RUNS}=1#next-runs",
         "reasons": [(REASONS[state], LONG_REASONS[state]) for state in REASONS if shown.count(state)],
     }
     return render(request, "charts/matrix/matrix.html", context)
 
 
-def _make_fixed(fixed: FixedDimension, bar: FilterBar, request: HttpRequest, metric: Metric) -> FixedLine:
+def _make_fixed(
+    fixed: FixedDimension, bar: FilterBar, request: HttpRequest, metric: Metric
+) -> dict[str, Any]:
     dimension = DIMENSIONS[fixed.dimension]
     others = [choice for choice in fixed.choices if choice.value not in fixed.values]
     query, links = request.GET.copy(), []
@@ -281,7 +218,11 @@ def _make_fixed(fixed: FixedDimension, bar: FilterBar, request: HttpRequest, met
     for choice in others[:_OTHERS_MAXIMUM]:
         query["q"] = write_filter(bar.filter.with_value(fixed.dimension, choice.value))
         links.append((describe_choice(fixed.dimension, choice, metric), f"?{query.urlencode(safe=':,/*')}"))
-    return FixedLine(dimension.label, tuple(links), len(others[_OTHERS_MAXIMUM:]))
+    return {
+        "label": dimension.label,
+        "others": tuple(links),
+        "more": len(others[_OTHERS_MAXIMUM:]),
+    }
 
 
 def _make_fields(matrix: Matrix) -> dict[str, Any]:

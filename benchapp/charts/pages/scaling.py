@@ -21,7 +21,6 @@ from benchapp.charts.pages.scaling_figure import (
 )
 from benchapp.charts.read.axes import GROUP, GROUPS_MAXIMUM, PARTS_MAXIMUM, add_axis_value, split_axis
 from benchapp.charts.read.chart import BadChart
-from benchapp.charts.read.chart_options import Option
 from benchapp.charts.read.scaling import read_scaling
 from benchapp.charts.read.scaling_defaults import FixedDimension
 from benchapp.charts.read.scaling_shapes import (
@@ -62,15 +61,6 @@ _Option = tuple[str, str, bool]
 
 
 @dataclass(frozen=True, slots=True)
-class FixedField:
-    """A fixed dimension and the values that it could be fixed at."""
-
-    name: str
-    label: str
-    options: tuple[_Option, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class CombinedField:
     """A further dimension of an axis. name: of its parameter; key: unique on the page; is_used: it has a dimension."""
 
@@ -79,15 +69,6 @@ class CombinedField:
     label: str
     options: list[_Option]
     is_used: bool
-
-
-@dataclass(frozen=True, slots=True)
-class OptionField:
-    """A field of the chart options. value: as asked; choices: of a field to choose from."""
-
-    option: Option
-    value: Any
-    choices: list[_Option]
 
 
 @require_safe
@@ -117,7 +98,7 @@ def scaling(request: HttpRequest) -> HttpResponse:
         "range": describe_level_range(asked.span),
         "canonical_url": f"{base_url}{figure.url}",
         "fields": make_fields(chart),
-        "options": [field for name in OPTIONS if (field := make_option_field(asked, name)).option.label],
+        "options": [field for name in OPTIONS if (field := make_option_field(asked, name))["option"].label],
         "combined": make_combined_fields(chart),
         "common_charts": _link_common_charts(bar.text),
         "groups_url": _link_groups(chart),
@@ -157,11 +138,15 @@ def _has_nothing(chart: ScalingChart) -> bool:
     )
 
 
-def make_option_field(asked: ScalingRequest, name: str) -> OptionField:
+def make_option_field(asked: ScalingRequest, name: str) -> dict[str, Any]:
     """Return the field of an option by the name of its field of the request."""
     option, value = OPTIONS[name], getattr(asked, name)
     choices = _offer(option.offers, value or "", is_open=False) if option.kind == "choice" else []
-    return OptionField(option, value, choices)
+    return {
+        "option": option,
+        "value": value,
+        "choices": choices,
+    }
 
 
 def make_fields(chart: ScalingChart) -> dict[str, list[_Option]]:
@@ -231,7 +216,7 @@ def _offer(choices: Sequence[tuple[str, str]], chosen: str, *, is_open: bool) ->
     return [("" if is_open and name == chosen else name, label, name == chosen) for name, label in choices]
 
 
-def _make_fixed(fixed: FixedDimension, metric: ScalingMetric) -> FixedField:
+def _make_fixed(fixed: FixedDimension, metric: ScalingMetric) -> dict[str, Any]:
     dimension = DIMENSIONS[fixed.dimension]
     options = [
         (
@@ -246,4 +231,8 @@ def _make_fixed(fixed: FixedDimension, metric: ScalingMetric) -> FixedField:
     if len(fixed.values) > 1:
         several = ", ".join(describe_value(fixed.dimension, value) for value in fixed.values)
         options.insert(0, ("", several, True))
-    return FixedField(fixed.dimension, dimension.label, (*options, (f"{fixed.dimension}:*", "any", False)))
+    return {
+        "name": fixed.dimension,
+        "label": dimension.label,
+        "options": (*options, (f"{fixed.dimension}:*", "any", False)),
+    }

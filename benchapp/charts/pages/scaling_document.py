@@ -52,23 +52,6 @@ _REASONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class ScalingCell:
-    """A cell as shown. text: "" if it has no number, for the reason in `reason`. url: its series, or their list.
-
-    below: small text under the number.
-    """
-
-    key: str
-    cell: ChartCell
-    text: str
-    title: str
-    reason: str
-    url: str
-    below: tuple[str, ...]
-    mark: ShownMark | None
-
-
-@dataclass(frozen=True, slots=True)
 class ScalingRow:
     """One line of the chart. panel, line: its places; settings: of all its values, if rows differ in them."""
 
@@ -77,7 +60,7 @@ class ScalingRow:
     facet: str
     label: str
     settings: str
-    cells: tuple[ScalingCell, ...]
+    cells: tuple[dict[str, Any], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +103,16 @@ def make_scaling_table(chart: ScalingChart, *, key: str, has_links: bool) -> Sca
     for (row, column, line), of_row, of_cells in zip(shown, placed.rows, placed.cells, strict=True):
         facet = chart.panels[row]
         cells = tuple(
-            ScalingCell(
-                key=f"{key}-{row}-{column}-{place}",
-                cell=cell,
-                text=_format_number(cell, scale),
-                title=_format_title(cell, chart, scale),
-                reason=_REASONS.get(cell.state, ""),
-                url=_link_cell(chart, facet, line, place=place) if has_links else "",
-                below=tuple(_list_below(facet, cell, place, scale=scale, settings=settings)),
-                mark=_show_mark(cell, chart.metric),
-            )
+            {
+                "key": f"{key}-{row}-{column}-{place}",
+                "cell": cell,
+                "text": _format_number(cell, scale),
+                "title": _format_title(cell, chart, scale),
+                "reason": _REASONS.get(cell.state, ""),
+                "url": _link_cell(chart, facet, line, place=place) if has_links else "",
+                "below": tuple(_list_below(facet, cell, place, scale=scale, settings=settings)),
+                "mark": _show_mark(cell, chart.metric),
+            }
             for place, (cell, settings) in enumerate(zip(line.cells, of_cells, strict=True))
         )
         rows.append(ScalingRow(row, column, facet.label, line.label, of_row, cells))
@@ -274,7 +257,7 @@ def _list_facets(
             "lines": [
                 [
                     None
-                    if shown.cell.state in ("missing", "unvalued")
+                    if shown["cell"].state in ("missing", "unvalued")
                     else _draw_cell(chart, shown, has_links=has_links)
                     for shown in rows[place, line]
                 ]
@@ -298,15 +281,15 @@ def _list_facets(
     ]
 
 
-def _draw_cell(chart: ScalingChart, shown: ScalingCell, *, has_links: bool) -> dict[str, Any]:
-    cell, mark = shown.cell, shown.mark
+def _draw_cell(chart: ScalingChart, shown: dict[str, Any], *, has_links: bool) -> dict[str, Any]:
+    cell, mark = shown["cell"], shown["mark"]
     return {
         **{name: getattr(cell, name) for name in _DRAWN},
         "lastAt": int(cell.last_at.timestamp() * 1000) if cell.last_at else None,
         "series": len(cell.series_ids),
         "settings": describe_settings(cell.settings, chart.varying),
         "mark": {"text": mark.text, "kind": mark.kind} if mark else None,
-        "url": shown.url or None,
+        "url": shown["url"] or None,
         **({} if chart.cell_runs_maximum is None else {"runs": _make_runs(cell, has_links=has_links)}),
     }
 

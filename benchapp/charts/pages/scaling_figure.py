@@ -175,15 +175,6 @@ SENTENCES_SHOWN: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class ScalingPanel:
-    """One panel of the chart. descriptions: of its charts, one for each metric."""
-
-    id: str
-    label: str
-    descriptions: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class ScalingFigure:
     """Everything that `_scaling_figure.html` and `_scaling_table.html` show.
 
@@ -203,7 +194,7 @@ class ScalingFigure:
     narrowed: str
     facts: tuple[tuple[str, str], ...]
     document: dict[str, Any]
-    panels: tuple[ScalingPanel, ...]
+    panels: tuple[dict[str, Any], ...]
     tables: tuple[ScalingTable, ...]
     model_tables: tuple[ModelTable, ...]
     file_name: str
@@ -233,7 +224,7 @@ class ScalingFigure:
             for table in self.tables
             for row in table.rows
             for cell in row.cells
-            for line in cell.below
+            for line in cell["below"]
         )
 
 
@@ -282,11 +273,11 @@ def make_scaling_figure(
         facts=tuple(list_facts(chart)),
         document=make_scaling_document(chart, tables, models, has_links=has_links),
         panels=tuple(
-            ScalingPanel(
-                f"{key}-panel-{place}",
-                facet.label,
-                tuple(_describe_panel(each, each.panels[place]) for each in chart.stack),
-            )
+            {
+                "id": f"{key}-panel-{place}",
+                "label": facet.label,
+                "descriptions": tuple(_describe_panel(each, each.panels[place]) for each in chart.stack),
+            }
             for place, facet in enumerate(chart.panels)
         ),
         tables=tables,

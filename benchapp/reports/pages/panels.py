@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 from benchapp.catalog.grammar import BadFilter
 from benchapp.charts.pages.comparison import BadComparison, ComparisonFigure, show_comparison
 from benchapp.charts.pages.history import HistoryFigure, show_history
-from benchapp.charts.pages.matrix import MatrixFigure, show_matrix
+from benchapp.charts.pages.matrix import show_matrix
 from benchapp.charts.pages.scaling_figure import ScalingFigure, show_scaling
 from benchapp.charts.read.chart import BadChart
 from benchapp.framework.pages.access import BadParameters
@@ -125,12 +125,12 @@ def _show_history(
 
 def _show_matrix(
     request: HttpRequest, panel: StudyPanel, place: int, has_links: bool
-) -> tuple[str, str, MatrixFigure | None, str]:
+) -> tuple[str, str, dict[str, Any] | None, str]:
     try:
         figure = show_matrix(QueryDict(panel.query), has_links=has_links)
     except (BadParameters, BadFilter, BadChart) as error:
         return "", name_panel(panel), None, f"{error}."
-    return "reports/panels/_matrix.html", figure.title, figure, ""
+    return "reports/panels/_matrix.html", figure["title"], figure, ""
 
 
 def _show_comparison(
