@@ -1,7 +1,6 @@
 """Create, cancel and restore detection policies; dry runs of thresholds."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, ClassVar, Final
 from urllib.parse import urlencode
@@ -96,16 +95,6 @@ class DetectionPolicyForm(ResourceForm):
         return self.cleaned_data
 
 
-@dataclass(frozen=True, slots=True)
-class DryRunIncidentLine:
-    """One incident of a dry run. url: the stored incident, else the detection of its most changed series."""
-
-    started_at: datetime
-    title: str
-    url: str
-    link: str
-
-
 def format_policy_title(row: DetectionPolicy) -> str:
     """Return the title of one policy: "IOPS from 10 % on: pool:web"."""
     state = " (canceled)" if row.canceled_at else ""
@@ -158,7 +147,7 @@ def describe_dry_run(row: DetectionDryRun) -> list[str]:
     return texts
 
 
-def list_dry_run_incidents(incidents: Sequence[Mapping[str, Any]]) -> list[DryRunIncidentLine]:
+def list_dry_run_incidents(incidents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows of added or removed incidents, as `DetectionDryRun.comparison` has them."""
     return [_make_line(**incident) for incident in incidents]
 
@@ -172,14 +161,14 @@ def _make_line(
     series: int,
     series_id: int,
     incident: int | None,
-) -> DryRunIncidentLine:
+) -> dict[str, Any]:
     size = f"{format_signed_percent(relative)} in {format_count(series, 'series')}"
     title = f"{name_scopes([scope])}: {CATALOG[metric].label} {size}"
     url, link = reverse("series_detection", args=[series_id]), f"series {series_id}"
     url = f"{url}?{urlencode({'metric': metric})}"
     if incident is not None:
         url, link = reverse("incident", args=[incident]), f"incident {incident}"
-    return DryRunIncidentLine(datetime.fromisoformat(started_at), title, url, link)
+    return {"started_at": datetime.fromisoformat(started_at), "title": title, "url": url, "link": link}
 
 
 ROWS_ON_A_PAGE: Final = 50

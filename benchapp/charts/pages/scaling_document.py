@@ -63,33 +63,7 @@ class ScalingRow:
     cells: tuple[dict[str, Any], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LimitRow:
-    """A target or limit and its value at each x, "" where it is unknown. facet: "" for all panels."""
-
-    facet: str
-    label: str
-    values: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ScalingTable:
-    """All numbers in one unit. facet_label, color_label: headers of the first columns, or "".
-
-    columns: label, and what all values of the column were measured with, if columns differ in it.
-    """
-
-    metric_label: str
-    scale: Scale
-    facet_label: str
-    color_label: str
-    x_label: str
-    columns: tuple[tuple[str, str], ...]
-    rows: tuple[ScalingRow, ...]
-    limits: tuple[LimitRow, ...]
-
-
-def make_scaling_table(chart: ScalingChart, *, key: str, has_links: bool) -> ScalingTable:
+def make_scaling_table(chart: ScalingChart, *, key: str, has_links: bool) -> dict[str, Any]:
     """Make the data table of a chart; key: the prefix of its anchors, unique on the page; has_links: of its cells."""
     scale = choose_scale([cell.median for cell in chart.cells], chart.metric.unit)
     shown = [
@@ -116,19 +90,19 @@ def make_scaling_table(chart: ScalingChart, *, key: str, has_links: bool) -> Sca
             for place, (cell, settings) in enumerate(zip(line.cells, of_cells, strict=True))
         )
         rows.append(ScalingRow(row, column, facet.label, line.label, of_row, cells))
-    return ScalingTable(
-        metric_label=chart.metric.label,
-        scale=scale,
-        facet_label=chart.facet.dimension.label if chart.facet else "",
-        color_label=chart.color.dimension.label if chart.color else "",
-        x_label=chart.x.dimension.label,
-        columns=tuple(zip(chart.x.labels, placed.columns or [""] * len(chart.x.labels), strict=True)),
-        rows=tuple(rows),
-        limits=tuple(_list_limits(chart, scale)),
-    )
+    return {
+        "metric_label": chart.metric.label,
+        "scale": scale,
+        "facet_label": chart.facet.dimension.label if chart.facet else "",
+        "color_label": chart.color.dimension.label if chart.color else "",
+        "x_label": chart.x.dimension.label,
+        "columns": tuple(zip(chart.x.labels, placed.columns or [""] * len(chart.x.labels), strict=True)),
+        "rows": tuple(rows),
+        "limits": tuple(_list_limits(chart, scale)),
+    }
 
 
-def _list_limits(chart: ScalingChart, scale: Scale) -> Iterator[LimitRow]:
+def _list_limits(chart: ScalingChart, scale: Scale) -> Iterator[dict[str, Any]]:
     """Yield the targets and given limits, once if they have the same values in all panels."""
     same: dict[tuple[str, tuple[float | None, ...]], list[str]] = {}
     for facet in chart.panels:
@@ -138,7 +112,7 @@ def _list_limits(chart: ScalingChart, scale: Scale) -> Iterator[LimitRow]:
     for (label, values), facets in same.items():
         shown = tuple("" if value is None else format_scaled(value, scale) for value in values)
         is_common = len(facets) == len(chart.panels)
-        yield LimitRow("" if is_common else ", ".join(facets), label, shown)
+        yield {"facet": "" if is_common else ", ".join(facets), "label": label, "values": shown}
 
 
 def _link_cell(chart: ScalingChart, facet: ScalingFacet, line: ChartLine, *, place: int) -> str:
@@ -211,7 +185,7 @@ def _list_below(
 
 def make_scaling_document(
     chart: ScalingChart,
-    tables: Sequence[ScalingTable],
+    tables: Sequence[dict[str, Any]],
     models: Sequence[Sequence[CurveModel]],
     *,
     has_links: bool,
@@ -247,10 +221,10 @@ def make_scaling_document(
 
 
 def _list_facets(
-    chart: ScalingChart, table: ScalingTable, models: Sequence[CurveModel], *, has_links: bool
+    chart: ScalingChart, table: dict[str, Any], models: Sequence[CurveModel], *, has_links: bool
 ) -> list[dict[str, Any]]:
     """Return the panels of a metric; a cell without a value or failure is null."""
-    rows = {(row.panel, row.line): row.cells for row in table.rows}
+    rows = {(row.panel, row.line): row.cells for row in table["rows"]}
     return [
         {
             "label": facet.label,

@@ -11,7 +11,7 @@ from django.utils.dateparse import parse_date
 from benchapp.catalog.dimensions import find_dimension
 from benchapp.catalog.grammar import BadFilter, Filter, parse_filter, write_filter
 from benchapp.catalog.metrics import lower_label
-from benchapp.charts.pages.scaling_document import ScalingTable, make_scaling_document, make_scaling_table
+from benchapp.charts.pages.scaling_document import make_scaling_document, make_scaling_table
 from benchapp.charts.read.axes import parse_groups
 from benchapp.charts.read.chart import BadChart
 from benchapp.charts.read.scaling import read_scaling
@@ -195,7 +195,7 @@ class ScalingFigure:
     facts: tuple[tuple[str, str], ...]
     document: dict[str, Any]
     panels: tuple[dict[str, Any], ...]
-    tables: tuple[ScalingTable, ...]
+    tables: tuple[dict[str, Any], ...]
     model_tables: tuple[ModelTable, ...]
     file_name: str
     is_log: bool
@@ -222,7 +222,7 @@ class ScalingFigure:
         return any(
             line.endswith("%")
             for table in self.tables
-            for row in table.rows
+            for row in table["rows"]
             for cell in row.cells
             for line in cell["below"]
         )

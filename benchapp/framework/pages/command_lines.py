@@ -1,33 +1,22 @@
 """Command lines to copy from a page."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from shlex import quote
+from typing import Any
 
 from django.conf import settings
 
 from benchapp.storage.agent_archive import read_agent_archive, read_agent_version
 
 
-@dataclass(frozen=True, slots=True)
-class FirstSteps:
-    """Commands for the first results."""
-
-    here: str
-    agent: tuple[str, ...]
-    curl: str
-
-
-def list_first_steps(base_url: str) -> FirstSteps:
+def list_first_steps(base_url: str) -> dict[str, Any]:
     """Return the commands for an empty server."""
-    return FirstSteps(
-        here="make up",
-        agent=list_agent_commands(base_url),
-        curl=(
-            "fio --output-format=json job.fio | curl --data-binary @-"
-            f' -H "Authorization: Bearer $BENCHAPP_TOKEN" {quote(f"{base_url}/api/v1/fio?volume_type=gp3")}'
-        ),
-    )
+    return {
+        "here": "make up",
+        "agent": list_agent_commands(base_url),
+        "curl": "fio --output-format=json job.fio | curl --data-binary @-"
+        f' -H "Authorization: Bearer $BENCHAPP_TOKEN" {quote(f"{base_url}/api/v1/fio?volume_type=gp3")}',
+    }
 
 
 def list_agent_commands(base_url: str, enrollment_token: str = "ENROLLMENT_TOKEN") -> tuple[str, ...]:

@@ -59,16 +59,6 @@ class Chip:
 
 
 @dataclass(frozen=True, slots=True)
-class FilterError:
-    """What is wrong with a filter. before, wrong, after: the text in three parts; wrong: "" if it is the whole text."""
-
-    message: str
-    before: str
-    wrong: str
-    after: str
-
-
-@dataclass(frozen=True, slots=True)
 class FilterBar:
     """The context of `_filter_bar.html`.
 
@@ -83,7 +73,7 @@ class FilterBar:
 
     text: str
     filter: Filter
-    error: FilterError | None
+    error: dict[str, Any] | None
     chips: tuple[Chip, ...]
     hidden: tuple[tuple[str, str], ...]
     action: str
@@ -231,10 +221,13 @@ def _check_metric(query: Query, *, has_metric: bool) -> None:
         raise BadFilter(message, suggestions=[write_filter(query.filter)])
 
 
-def _describe_error(problem: BadFilter, text: str) -> FilterError:
-    return FilterError(
-        f"{problem}.", text[: problem.start], text[problem.start : problem.end], text[problem.end :]
-    )
+def _describe_error(problem: BadFilter, text: str) -> dict[str, Any]:
+    return {
+        "message": f"{problem}.",
+        "before": text[: problem.start],
+        "wrong": text[problem.start : problem.end],
+        "after": text[problem.end :],
+    }
 
 
 def _resolve(query: Query, path: str, rest: Sequence[tuple[str, str]]) -> str | None:

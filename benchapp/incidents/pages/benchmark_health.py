@@ -1,8 +1,6 @@
 """Benchmark health: benchmarks that need work, how many incidents were true, and what is detectable where."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
@@ -30,7 +28,6 @@ from benchapp.incidents.read.benchmark_health import (
     HealthGrouping,
     HealthProposal,
     HealthRow,
-    VerdictRow,
     read_benchmark_health,
 )
 from benchapp.incidents.read.series_status import list_detection_status
@@ -53,37 +50,6 @@ _NOUNS: Final[dict[HealthGrouping, str]] = {
     "profile": "profiles",
 }
 _STATUSES: Final = {"": "Any", **{each.value: each.value.capitalize() for each in DetectionStatus}}
-
-
-@dataclass(frozen=True, slots=True)
-class HealthLine:
-    """One row of the table. detail: below the name; proposal: a sentence, "" without; dry_run_url: of its threshold."""
-
-    row: HealthRow
-    name: str
-    detail: str
-    url: str
-    precision: str
-    proposal: str
-    dry_run_url: str
-
-
-@dataclass(frozen=True, slots=True)
-class VerdictLine:
-    """One row of a table of verdicts."""
-
-    name: str
-    row: VerdictRow
-    precision: str
-
-
-@dataclass(frozen=True, slots=True)
-class VerdictTable:
-    """Verdicts by detector version, host or workload. left_out: rows that are not shown."""
-
-    label: str
-    lines: Sequence[VerdictLine]
-    left_out: int
 
 
 @require_safe
@@ -156,7 +122,7 @@ def _describe_health(health: BenchmarkHealth, grouping: HealthGrouping) -> str:
     )
 
 
-def _describe_row(row: HealthRow, filter: Filter, grouping: HealthGrouping) -> HealthLine:
+def _describe_row(row: HealthRow, filter: Filter, grouping: HealthGrouping) -> dict[str, Any]:
     name, detail, url = row.key, "", ""
     if row.series is not None:
         name = row.series.workload_title
@@ -170,15 +136,15 @@ def _describe_row(row: HealthRow, filter: Filter, grouping: HealthGrouping) -> H
         name = row.key or "no profile"
     if row.series is None:
         detail = f"{row.facts.series_count} series"
-    return HealthLine(
-        row,
-        name,
-        detail,
-        url,
-        _format_precision(row.facts.verdicts),
-        _describe_proposal(row.proposal) if row.proposal else "",
-        _link_dry_run(row.proposal, row, filter, grouping) if row.proposal else "",
-    )
+    return {
+        "row": row,
+        "name": name,
+        "detail": detail,
+        "url": url,
+        "precision": _format_precision(row.facts.verdicts),
+        "proposal": _describe_proposal(row.proposal) if row.proposal else "",
+        "dry_run_url": _link_dry_run(row.proposal, row, filter, grouping) if row.proposal else "",
+    }
 
 
 def _link_series(filter: Filter) -> str:
@@ -227,20 +193,20 @@ def _format_precision(verdicts: VerdictCounts) -> str:
     return "–" if precision is None else f"{precision * 100:.0f} %"
 
 
-def _make_tables(health: BenchmarkHealth) -> list[VerdictTable]:
+def _make_tables(health: BenchmarkHealth) -> list[dict[str, Any]]:
     named = (
         ("Detector version", health.by_method, str),
         ("Host or pool", health.by_scope, lambda scope: name_scopes([scope])),
         ("Workload", health.by_workload, str),
     )
     return [
-        VerdictTable(
-            label,
-            [
-                VerdictLine(name_of(row.name), row, _format_precision(row.verdicts))
+        {
+            "label": label,
+            "lines": [
+                {"name": name_of(row.name), "row": row, "precision": _format_precision(row.verdicts)}
                 for row in rows[:_VERDICT_ROWS]
             ],
-            max(0, len(rows) - _VERDICT_ROWS),
-        )
+            "left_out": max(0, len(rows) - _VERDICT_ROWS),
+        }
         for label, rows, name_of in named
     ]

@@ -1,6 +1,6 @@
 """The inbox of incidents and the page of one incident: its chart, affected series, affected matrix."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
@@ -13,8 +13,8 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_safe
 
-from benchapp.catalog.metrics import CATALOG, Metric, format_count, format_integer, lower_label
-from benchapp.charts.pages.history import HistoryFigure, HistoryRequest, make_history_figure, write_query
+from benchapp.catalog.metrics import CATALOG, format_count, format_integer, lower_label
+from benchapp.charts.pages.history import HistoryRequest, make_history_figure, write_query
 from benchapp.charts.texts.history import describe_sides
 from benchapp.framework.pages.access import can, may_read
 from benchapp.framework.pages.command_lines import format_curl_command
@@ -32,7 +32,6 @@ from benchapp.framework.pages.time_range import AskedRange, describe_bounds, rea
 from benchapp.framework.times import name_zone, to_iso
 from benchapp.incidents.actions.undo import BULK_MAXIMUM, UNDOABLE
 from benchapp.incidents.pages.texts import (
-    AffectedSeriesLine,
     Size,
     describe_action,
     describe_event,
@@ -85,18 +84,7 @@ _MARGIN_SHARE: Final = 0.1
 _MARGIN_MINIMUM: Final = timedelta(hours=1)
 
 
-@dataclass(frozen=True, slots=True)
-class EvidenceChart:
-    """Charts of the largest change of an incident. document: the runs before and after. image_url: of these."""
-
-    change: ChangeRow
-    metric: Metric
-    figure: HistoryFigure
-    document: dict[str, Any]
-    image_url: str
-
-
-def make_evidence(change: ChangeRow, *, title: str, base_url: str) -> EvidenceChart:
+def make_evidence(change: ChangeRow, *, title: str, base_url: str) -> dict[str, Any]:
     """Return the charts of one change; one query."""
     metric = CATALOG[change.metric]
     sides = read_sides(change)
@@ -119,9 +107,13 @@ def make_evidence(change: ChangeRow, *, title: str, base_url: str) -> EvidenceCh
         "before": _describe_side(sides.before),
         "after": _describe_side(sides.after),
     }
-    return EvidenceChart(
-        change, metric, figure, document, f"/api/v1/charts/incident.png?incident={change.incident_id}"
-    )
+    return {
+        "change": change,
+        "metric": metric,
+        "figure": figure,
+        "document": document,
+        "image_url": f"/api/v1/charts/incident.png?incident={change.incident_id}",
+    }
 
 
 def _describe_side(points: tuple[SidePoint, ...]) -> dict[str, Any]:
@@ -143,65 +135,31 @@ _TEXT_COLUMNS: Final = frozenset({ChangeColumn.SERIES, ChangeColumn.METRIC, Chan
 _BY_SIZE: Final = ChangeOrder()
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnHead:
-    """A column header that sorts.
-
-    unit: second line or ""; css: classes of its cells; aria_sort: "" unless the table is sorted by it.
-    """
-
-    label: str
-    unit: str
-    css: str
-    url: str
-    aria_sort: str
-
-
-@dataclass(frozen=True, slots=True)
-class AffectedSeriesRequest:
-    """What the URL asks for. limit: of changes."""
-
-    order: ChangeOrder
-    limit: int
-
-
-@dataclass(frozen=True, slots=True)
-class AffectedSeriesTable:
-    """Changes of an incident as a table. summary: how many are shown of how many; show_url: "" if there are no more."""
-
-    heads: tuple[ColumnHead, ...]
-    lines: Sequence[AffectedSeriesLine]
-    summary: str
-    show_url: str
-    show_text: str
-
-
-def read_affected_series_request(query: QueryDict, errors: list[str]) -> AffectedSeriesRequest:
+def read_affected_series_request(query: QueryDict, errors: list[str]) -> dict[str, Any]:
     """Return order and length; invalid values give the default, and an error."""
     wanted = query.get("changes")
     if wanted not in (None, _ALL):
         errors.append(f"{wanted[:40]!r} is not a valid value of changes. Valid: {_ALL}.")
-    return AffectedSeriesRequest(
-        _read_order(query.get("sort"), errors), _ALL_MAXIMUM if wanted == _ALL else CHANGES_AT_FIRST
-    )
+    return {
+        "order": _read_order(query.get("sort"), errors),
+        "limit": _ALL_MAXIMUM if wanted == _ALL else CHANGES_AT_FIRST,
+    }
 
 
-def make_affected_series(
-    detail: IncidentDetail, asked: AffectedSeriesRequest, query: QueryDict
-) -> AffectedSeriesTable:
+def make_affected_series(detail: IncidentDetail, asked: dict[str, Any], query: QueryDict) -> dict[str, Any]:
     """Return the table of the changes that were read."""
     total, shown = detail.change_count, len(detail.changes)
-    is_all = asked.limit == _ALL_MAXIMUM
+    is_all = asked["limit"] == _ALL_MAXIMUM
     has_choice = total > CHANGES_AT_FIRST
     count = format_count(total, "change")
     more = f"all {count}" if total <= _ALL_MAXIMUM else f"{format_integer(_ALL_MAXIMUM)} of {count}"
-    return AffectedSeriesTable(
-        heads=tuple(_make_head(column, asked.order, query) for column in ChangeColumn),
-        lines=make_change_lines(detail.changes),
-        summary=f"{format_integer(shown)} of {count}" if detail.changes_left_out else count,
-        show_url=f"{keep_query(query, changes=None if is_all else _ALL)}#cells" if has_choice else "",
-        show_text=f"Show {CHANGES_AT_FIRST} only" if is_all else f"Show {more}",
-    )
+    return {
+        "heads": tuple(_make_head(column, asked["order"], query) for column in ChangeColumn),
+        "lines": make_change_lines(detail.changes),
+        "summary": f"{format_integer(shown)} of {count}" if detail.changes_left_out else count,
+        "show_url": f"{keep_query(query, changes=None if is_all else _ALL)}#cells" if has_choice else "",
+        "show_text": f"Show {CHANGES_AT_FIRST} only" if is_all else f"Show {more}",
+    }
 
 
 def _read_order(text: str | None, errors: list[str]) -> ChangeOrder:
@@ -217,20 +175,20 @@ def _read_order(text: str | None, errors: list[str]) -> ChangeOrder:
     return ChangeOrder(ChangeColumn(name), is_descending=text.startswith("-"))
 
 
-def _make_head(column: ChangeColumn, order: ChangeOrder, query: QueryDict) -> ColumnHead:
+def _make_head(column: ChangeColumn, order: ChangeOrder, query: QueryDict) -> dict[str, Any]:
     label, unit = _LABELS[column]
     if column is ChangeColumn.SINCE:
         label = f"{label} ({name_zone()})"
     is_here = order.column == column
     is_descending = not order.is_descending if is_here else column not in _TEXT_COLUMNS
     sort = f"{'-' if is_descending else ''}{column.value}"
-    return ColumnHead(
-        label=label,
-        unit=unit,
-        css=_CLASSES.get(column, ""),
-        url=f"{keep_query(query, sort=None if sort == '-change' else sort)}#cells",
-        aria_sort=("descending" if order.is_descending else "ascending") if is_here else "",
-    )
+    return {
+        "label": label,
+        "unit": unit,
+        "css": _CLASSES.get(column, ""),
+        "url": f"{keep_query(query, sort=None if sort == '-change' else sort)}#cells",
+        "aria_sort": ("descending" if order.is_descending else "ascending") if is_here else "",
+    }
 
 
 _LABELS: Final = {
@@ -275,23 +233,7 @@ class AffectedMatrixCell:
     url: str
 
 
-@dataclass(frozen=True, slots=True)
-class AffectedMatrixFigure:
-    """The matrix with its texts.
-
-    axes: "pattern and volumes"; tabs: (label, count, URL, is current) of each metric with changes.
-    """
-
-    matrix: AffectedMatrix
-    axes: str
-    summary: str
-    omitted: tuple[str, ...]
-    rows: tuple[tuple[str, tuple[AffectedMatrixCell, ...]], ...]
-    tabs: tuple[tuple[str, int, str, bool], ...]
-    has_elsewhere: bool
-
-
-def make_affected_matrix(incident: Incident, query: QueryDict) -> AffectedMatrixFigure | None:
+def make_affected_matrix(incident: Incident, query: QueryDict) -> dict[str, Any] | None:
     """Return the matrix of an incident in the metric of the URL; None for fewer than two series."""
     matrix = read_affected_matrix(incident, metric=query.get("metric"))
     if matrix is None:
@@ -300,15 +242,15 @@ def make_affected_matrix(incident: Incident, query: QueryDict) -> AffectedMatrix
         (line.label, tuple(_show(matrix, line, place, cell) for place, cell in enumerate(line.cells)))
         for line in matrix.lines
     )
-    return AffectedMatrixFigure(
-        matrix=matrix,
-        axes=" and ".join(
+    return {
+        "matrix": matrix,
+        "axes": " and ".join(
             lower_label(dimension.label) for dimension in (*matrix.rows, matrix.x) if dimension is not None
         ),
-        summary=describe_affected_counts(matrix),
-        omitted=tuple(list_omitted_affected(matrix)),
-        rows=rows,
-        tabs=tuple(
+        "summary": describe_affected_counts(matrix),
+        "omitted": tuple(list_omitted_affected(matrix)),
+        "rows": rows,
+        "tabs": tuple(
             (
                 each.metric.label,
                 each.count,
@@ -317,8 +259,8 @@ def make_affected_matrix(incident: Incident, query: QueryDict) -> AffectedMatrix
             )
             for each in matrix.metrics
         ),
-        has_elsewhere=any(cell.state == "elsewhere" for _, cells in rows for cell in cells),
-    )
+        "has_elsewhere": any(cell.state == "elsewhere" for _, cells in rows for cell in cells),
+    }
 
 
 def describe_affected_counts(matrix: AffectedMatrix) -> str:
@@ -372,25 +314,6 @@ _VERDICTS: Final = [(verdict.value, verdict.label) for verdict in Verdict if ver
 _UNRESOLVED: Final = (Tab.OPEN, Tab.NEW, Tab.ACKNOWLEDGED, Tab.SNOOZED, Tab.RECOVERED)
 
 
-@dataclass(frozen=True, slots=True)
-class TabLink:
-    """One tab of the inbox; count: None if not counted."""
-
-    label: str
-    url: str
-    count: int | None
-    is_here: bool
-
-
-@dataclass(frozen=True, slots=True)
-class EventLine:
-    """One event of the activity."""
-
-    row: EventRow
-    text: str
-    can_be_undone: bool
-
-
 @require_safe
 @may_read
 def incidents(request: HttpRequest) -> HttpResponse:
@@ -428,7 +351,7 @@ def incident(request: HttpRequest, incident_id: int) -> HttpResponse:
     """Show one incident: affected series, evidence, possible causes, scope, activity."""
     errors: list[str] = []
     asked = read_affected_series_request(request.GET, errors)
-    detail = read_incident(incident_id, order=asked.order, limit=asked.limit)
+    detail = read_incident(incident_id, order=asked["order"], limit=asked["limit"])
     if detail is None:
         raise Http404(f"Incident {incident_id} does not exist.")
     row, largest = detail.row, detail.largest
@@ -444,7 +367,7 @@ def incident(request: HttpRequest, incident_id: int) -> HttpResponse:
         "sizes": describe_sizes(detail),
         "pooled_text": describe_pooled_levels(row),
         "evidence": evidence,
-        "evidence_text": describe_sides(evidence.change) if evidence else "",
+        "evidence_text": describe_sides(evidence["change"]) if evidence else "",
         "suspects": list_suspects(row),
         "selection_kind": KINDS["change"],
         "table": make_affected_series(detail, asked, request.GET),
@@ -482,16 +405,16 @@ def _read_tab(request: HttpRequest, errors: list[str]) -> Tab:
     return Tab.OPEN
 
 
-def _list_tabs(request: HttpRequest, here: Tab, counts: dict[Tab, int]) -> list[TabLink]:
+def _list_tabs(request: HttpRequest, here: Tab, counts: dict[Tab, int]) -> list[dict[str, Any]]:
     """Return the tabs; the snoozed one only if it has incidents or is open."""
     shown = [tab for tab in Tab if tab != Tab.SNOOZED or counts[tab] or here == tab]
     return [
-        TabLink(
-            label=tab.value.capitalize(),
-            url=keep_query(request.GET, tab=None if tab == Tab.OPEN else tab.value, after=None),
-            count=counts.get(tab),
-            is_here=tab == here,
-        )
+        {
+            "label": tab.value.capitalize(),
+            "url": keep_query(request.GET, tab=None if tab == Tab.OPEN else tab.value, after=None),
+            "count": counts.get(tab),
+            "is_here": tab == here,
+        }
         for tab in shown
     ]
 
@@ -524,12 +447,12 @@ def _offer_bulk() -> dict[str, Any]:
     return {"people": list_editors(), "bulk_maximum": BULK_MAXIMUM}
 
 
-def _make_event(event: EventRow) -> EventLine:
-    return EventLine(
-        row=event,
-        text=describe_event(event),
-        can_be_undone=event.undone_at is None and event.has_before and event.kind in UNDOABLE,
-    )
+def _make_event(event: EventRow) -> dict[str, Any]:
+    return {
+        "row": event,
+        "text": describe_event(event),
+        "can_be_undone": event.undone_at is None and event.has_before and event.kind in UNDOABLE,
+    }
 
 
 def _make_api_line(request: HttpRequest, tab: Tab, bar: FilterBar, range: AskedRange) -> str:

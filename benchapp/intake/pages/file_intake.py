@@ -13,7 +13,7 @@ from benchapp.intake.importing.file_parameters import FileParameters, UnknownFil
 from benchapp.intake.importing.log_pairing import is_log, make_submission, pair_logs
 from benchapp.intake.normalize.batch import Rejection
 from benchapp.intake.normalize.preview import check_format_in_process, preview_incoming
-from benchapp.intake.pages.previews import PreviewedSeries, describe_preview
+from benchapp.intake.pages.previews import describe_preview
 from benchapp.intake.posts.envelope import BadEnvelope
 from benchapp.intake.posts.format_check import check_format_quickly
 from benchapp.intake.posts.metadata import BadLayout
@@ -47,7 +47,7 @@ class FileResult:
     id: str = ""
     state: str = ""
     log_count: int = 0
-    series: tuple[PreviewedSeries, ...] | None = None
+    series: tuple[dict[str, Any], ...] | None = None
     omitted: int = 0
 
     @property

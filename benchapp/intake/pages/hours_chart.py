@@ -1,9 +1,7 @@
 """Bar chart of uploads per hour, as SVG coordinates."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from benchapp.intake.read.submissions import HourCount
 
@@ -13,43 +11,19 @@ _STEP: Final = WIDTH / 24
 _GAP: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class HourSegment:
-    """One segment of a bar. kind: the submission state."""
-
-    kind: str
-    y: float
-    height: float
-
-
-@dataclass(frozen=True, slots=True)
-class HourBar:
-    """One hour: its segments, bottom up, and its counts."""
-
-    x: float
-    hour_at: datetime
-    count: HourCount
-    segments: tuple[HourSegment, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class HoursChart:
-    """All bars. peak: the count at full height."""
-
-    bars: tuple[HourBar, ...]
-    peak: int
-    bar_width: float = _STEP - _GAP
-    width: int = WIDTH
-    height: int = HEIGHT
-
-
-def make_hours_chart(hours: Sequence[HourCount]) -> HoursChart:
+def make_hours_chart(hours: Sequence[HourCount]) -> dict[str, Any]:
     """Stack stored, waiting and rejected submissions of each hour; bars start at zero."""
     peak = max((hour.stored + hour.received + hour.rejected for hour in hours), default=0)
-    return HoursChart(tuple(_make_bar(place, hour, peak) for place, hour in enumerate(hours)), peak)
+    return {
+        "bars": tuple(_make_bar(place, hour, peak) for place, hour in enumerate(hours)),
+        "peak": peak,
+        "bar_width": _STEP - _GAP,
+        "width": WIDTH,
+        "height": HEIGHT,
+    }
 
 
-def _make_bar(place: int, hour: HourCount, peak: int) -> HourBar:
+def _make_bar(place: int, hour: HourCount, peak: int) -> dict[str, Any]:
     segments = []
     top = float(HEIGHT)
     for kind, count in (("stored", hour.stored), ("received", hour.received), ("rejected", hour.rejected)):
@@ -57,5 +31,5 @@ def _make_bar(place: int, hour: HourCount, peak: int) -> HourBar:
             # At least two units, so that one rejection among thousands is visible.
             height = max(2.0, count / peak * (HEIGHT - 4))
             top = max(0.0, top - height)
-            segments.append(HourSegment(kind, round(top, 1), round(height, 1)))
-    return HourBar(round(place * _STEP, 1), hour.hour_at, hour, tuple(segments))
+            segments.append({"kind": kind, "y": round(top, 1), "height": round(height, 1)})
+    return {"x": round(place * _STEP, 1), "hour_at": hour.hour_at, "count": hour, "segments": tuple(segments)}

@@ -1,6 +1,5 @@
 """What an uploaded file would become, in words: the series that it joins, and what makes a new one."""
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from benchapp.catalog.dimensions import DIMENSIONS
@@ -15,22 +14,7 @@ _DIFFERENCES_MAXIMUM: Final = 3
 _OPTION: Final = "options."
 
 
-@dataclass(frozen=True, slots=True)
-class PreviewedSeries:
-    """A series that a file would join or create.
-
-    title: its workload and layout. series: id of an existing one, None of a new one. nearest: id of the most similar
-    series, None without one; differences: from it. mixing: which targets its values are of, if several.
-    """
-
-    title: str
-    series: int | None
-    nearest: int | None = None
-    differences: str = ""
-    mixing: str = ""
-
-
-def describe_preview(preview: Preview) -> tuple[tuple[PreviewedSeries, ...], int]:
+def describe_preview(preview: Preview) -> tuple[tuple[dict[str, Any], ...], int]:
     """Return the series of a preview, at most 20, and the number of further ones."""
     measurements = [each for run in preview.runs for each in run.measurements]
     unique = {(each.series.pk, _make_title(each)): each for each in measurements}
@@ -38,17 +22,17 @@ def describe_preview(preview: Preview) -> tuple[tuple[PreviewedSeries, ...], int
     return tuple(shown), len(unique) - len(shown)
 
 
-def _describe(measurement: PreviewMeasurement, title: str) -> PreviewedSeries:
+def _describe(measurement: PreviewMeasurement, title: str) -> dict[str, Any]:
     badges = measurement.values["badges"]
     mixing = next((badge["sentence"] for badge in badges if badge["code"] == SEVERAL_TARGETS), "")
     nearest = measurement.nearest if measurement.series.pk is None else None
-    return PreviewedSeries(
-        title,
-        measurement.series.pk,
-        nearest.series.pk if nearest else None,
-        _describe_differences(nearest) if nearest else "",
-        mixing,
-    )
+    return {
+        "title": title,
+        "series": measurement.series.pk,
+        "nearest": nearest.series.pk if nearest else None,
+        "differences": _describe_differences(nearest) if nearest else "",
+        "mixing": mixing,
+    }
 
 
 def _make_title(measurement: PreviewMeasurement) -> str:

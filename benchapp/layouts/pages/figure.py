@@ -1,7 +1,7 @@
 """The ranking of layouts as its page and a study show it: chart, sentences and tables."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -34,61 +34,7 @@ ROWS_MAXIMUM: Final = 100
 _ANY_VALUE: Final[Mapping[str, str]] = {"text": "*,unknown", "flag": "yes,no,unknown"}
 
 
-@dataclass(frozen=True, slots=True)
-class LayoutLine:
-    """A row of the table. numbers are texts; url: the histories of its series, "" without links."""
-
-    row: RankedLayout
-    url: str
-    verdict: str
-    price: str
-    per_1000_iops: str
-    iops: str
-    iops_p10: str
-    bandwidth: str
-    latency: str
-    workload: tuple[str, ...]
-    depth: str
-    at_load: str
-    margin: str
-    capacity: str
-    age: str
-    lacks: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class LayoutTable:
-    """One table of the ranking. more: layouts that only the CSV has."""
-
-    id: str
-    caption: str
-    lines: tuple[LayoutLine, ...]
-    more: int
-    is_unpriced: bool
-
-
-@dataclass(frozen=True, slots=True)
-class LayoutsFigure:
-    """What `_layouts_figure.html` and `_layouts_tables.html` show.
-
-    fixed: label, value, and the address with any value of it. chart: None without priced layouts. query: the query
-    string of the question. has_links: False for a shared study; csv_url is then "".
-    """
-
-    key: str
-    ranking: LayoutRanking
-    title: str
-    sentences: tuple[str, ...]
-    omitted: tuple[str, ...]
-    fixed: tuple[tuple[str, str, str], ...]
-    tables: tuple[LayoutTable, ...]
-    chart: dict[str, Any] | None
-    query: str
-    csv_url: str
-    has_links: bool
-
-
-def show_layouts(query: QueryDict, *, key: str, has_links: bool) -> LayoutsFigure:
+def show_layouts(query: QueryDict, *, key: str, has_links: bool) -> dict[str, Any]:
     """Return the ranking that a query asks for (the query string of its page).
 
     key: prefix of the ids. Raises BadQuestion, BadFilter and UnknownRegion.
@@ -98,36 +44,38 @@ def show_layouts(query: QueryDict, *, key: str, has_links: bool) -> LayoutsFigur
 
 def make_layouts_figure(
     ranking: LayoutRanking, *, key: str, has_links: bool = True, now: datetime | None = None
-) -> LayoutsFigure:
+) -> dict[str, Any]:
     """Show a ranking; has_links: False without links to other pages."""
     query = write_layout_query(ranking.question)
     fixed = _link_fixed(ranking)
-    return LayoutsFigure(
-        key=key,
-        ranking=ranking,
-        title=format_layouts_title(ranking),
-        sentences=tuple(describe_ranking(ranking, has_ages=has_links)),
-        omitted=tuple(describe_omitted(ranking)),
-        fixed=tuple(fixed if has_links else [(label, value, "") for label, value, _ in fixed]),
-        tables=tuple(
-            LayoutTable(
-                f"{key}-{name}",
-                caption,
-                tuple(_make_line(row, ranking, has_links=has_links, now=now) for row in rows[:ROWS_MAXIMUM]),
-                len(rows[ROWS_MAXIMUM:]),
-                is_unpriced=name == "unpriced",
-            )
+    return {
+        "key": key,
+        "ranking": ranking,
+        "title": format_layouts_title(ranking),
+        "sentences": tuple(describe_ranking(ranking, has_ages=has_links)),
+        "omitted": tuple(describe_omitted(ranking)),
+        "fixed": tuple(fixed if has_links else [(label, value, "") for label, value, _ in fixed]),
+        "tables": tuple(
+            {
+                "id": f"{key}-{name}",
+                "caption": caption,
+                "lines": tuple(
+                    _make_line(row, ranking, has_links=has_links, now=now) for row in rows[:ROWS_MAXIMUM]
+                ),
+                "more": len(rows[ROWS_MAXIMUM:]),
+                "is_unpriced": name == "unpriced",
+            }
             for name, caption, rows in (
                 ("ranking", "Ranking", ranking.rows),
                 ("unpriced", "Without a full price", ranking.unpriced),
             )
             if rows
         ),
-        chart=make_layouts_chart(ranking, has_links=has_links),
-        query=query,
-        csv_url=f"/api/v1/layouts?{query}&format=csv" if has_links else "",
-        has_links=has_links,
-    )
+        "chart": make_layouts_chart(ranking, has_links=has_links),
+        "query": query,
+        "csv_url": f"/api/v1/layouts?{query}&format=csv" if has_links else "",
+        "has_links": has_links,
+    }
 
 
 def _link_fixed(ranking: LayoutRanking) -> list[tuple[str, str, str]]:
@@ -143,30 +91,30 @@ def _link_fixed(ranking: LayoutRanking) -> list[tuple[str, str, str]]:
 
 def _make_line(
     row: RankedLayout, ranking: LayoutRanking, *, has_links: bool, now: datetime | None
-) -> LayoutLine:
+) -> dict[str, Any]:
     load, levels, currency = row.load, row.load.levels, ranking.currency
     at_load = row.at_load
-    return LayoutLine(
-        row=row,
-        url=_link_histories(load.series_ids) if has_links else "",
-        verdict=VERDICT_TEXTS[row.verdict],
-        price=describe_price(row, currency),
-        per_1000_iops=format_money(row.price_per_1000_iops, currency),
-        iops=_format_level(levels.iops, "iops"),
-        iops_p10="" if levels.iops is None else format_value(levels.iops.p10, "operations/s"),
-        bandwidth=_format_level(levels.bandwidth_bytes_per_s, "bandwidth_bytes_per_s"),
-        latency=_format_level(levels.latency_p99_ns, "latency_p99_ns"),
-        workload=tuple(describe_workload(load, ranking.varying)),
-        depth=" × ".join("?" if each is None else str(each) for each in (load.iodepth, load.numjobs)),
-        at_load=""
+    return {
+        "row": row,
+        "url": _link_histories(load.series_ids) if has_links else "",
+        "verdict": VERDICT_TEXTS[row.verdict],
+        "price": describe_price(row, currency),
+        "per_1000_iops": format_money(row.price_per_1000_iops, currency),
+        "iops": _format_level(levels.iops, "iops"),
+        "iops_p10": "" if levels.iops is None else format_value(levels.iops.p10, "operations/s"),
+        "bandwidth": _format_level(levels.bandwidth_bytes_per_s, "bandwidth_bytes_per_s"),
+        "latency": _format_level(levels.latency_p99_ns, "latency_p99_ns"),
+        "workload": tuple(describe_workload(load, ranking.varying)),
+        "depth": " × ".join("?" if each is None else str(each) for each in (load.iodepth, load.numjobs)),
+        "at_load": ""
         if at_load is None
         else f"{_format_level(at_load.levels.latency_p99_ns, 'latency_p99_ns')} at"
         f" {_format_level(at_load.levels.iops, 'iops')} IOPS",
-        margin="" if row.assessment.margin is None else format_signed_percent(row.assessment.margin),
-        capacity=format_value(row.layout.capacity_bytes, "bytes"),
-        age=format_age(load.last_at, now=now) if has_links else format_moment(load.last_at),
-        lacks=(*describe_lacks(row, currency), *describe_left_out(row)),
-    )
+        "margin": "" if row.assessment.margin is None else format_signed_percent(row.assessment.margin),
+        "capacity": format_value(row.layout.capacity_bytes, "bytes"),
+        "age": format_age(load.last_at, now=now) if has_links else format_moment(load.last_at),
+        "lacks": (*describe_lacks(row, currency), *describe_left_out(row)),
+    }
 
 
 def _format_level(level: LevelSpread | None, metric: str) -> str:

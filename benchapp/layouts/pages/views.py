@@ -55,11 +55,11 @@ def _make_answer(ranking: LayoutRanking, request: HttpRequest, *, now: datetime)
     return {
         "ranking": ranking,
         "figure": figure,
-        "title": figure.title,
+        "title": figure["title"],
         "next": show_next_runs(plan_next_runs(ranking, now=now))
         if ranking.all_rows or ranking.incomplete
         else None,
-        "canonical_url": f"{base_url}{request.path}?{figure.query}",
-        "api_line": format_curl_command(f"{base_url}/api/v1/layouts?{figure.query}"),
+        "canonical_url": f"{base_url}{request.path}?{figure['query']}",
+        "api_line": format_curl_command(f"{base_url}/api/v1/layouts?{figure['query']}"),
         "steps": None if ranking.all_rows or Series.objects.exists() else list_first_steps(base_url),
     }

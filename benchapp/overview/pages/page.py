@@ -24,7 +24,7 @@ from benchapp.framework.pages.access import can, may_read
 from benchapp.framework.pages.command_lines import list_first_steps
 from benchapp.framework.pages.filter_bar import RANGE, explain_empty, make_filter_bar, settle_filter
 from benchapp.framework.pages.page_context import find_visitor, make_base_url
-from benchapp.framework.pages.series_marks import ShownMark, make_sparkline, show_mark, show_scope_mark
+from benchapp.framework.pages.series_marks import make_sparkline, show_mark, show_scope_mark
 from benchapp.framework.pages.time_range import DAY_PRESETS, make_time_range, read_time_range
 from benchapp.framework.readiness import LATE_AFTER, read_readiness
 from benchapp.framework.times import describe_age, format_age
@@ -214,26 +214,16 @@ SHOWN_MAXIMUM: Final = 6
 _NAMED_MAXIMUM: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeLink:
-    """One change. text: "kernel 5.15 → 6.1"; where: "on 7 hosts", "on db-09"; url: of its comparison."""
-
-    text: str
-    where: str
-    since_at: datetime
-    url: str | None
-
-
-def make_change_links(changes: Sequence[RecentChange]) -> list[ChangeLink]:
+def make_change_links(changes: Sequence[RecentChange]) -> list[dict[str, Any]]:
     """Return the first changes as links."""
     return [
-        ChangeLink(
-            text=f"{lower_label(DIMENSIONS[change.name].label)} {describe_value(change.name, change.before)} →"
+        {
+            "text": f"{lower_label(DIMENSIONS[change.name].label)} {describe_value(change.name, change.before)} →"
             f" {describe_value(change.name, change.after)}",
-            where=_describe_scopes(change.scopes),
-            since_at=change.since_at,
-            url=link_comparison(change.name, change.before, change.after),
-        )
+            "where": _describe_scopes(change.scopes),
+            "since_at": change.since_at,
+            "url": link_comparison(change.name, change.before, change.after),
+        }
         for change in changes[:SHOWN_MAXIMUM]
     ]
 
@@ -250,53 +240,24 @@ _DAY: Final = timedelta(days=1)
 _WEEK: Final = timedelta(days=7)
 
 
-@dataclass(frozen=True, slots=True)
-class HostCell:
-    """One host. kind: its color; text: what the cell shows, so that color is not the only cue; title: as text."""
-
-    name: str
-    kind: str
-    text: str
-    title: str
-
-
-@dataclass(frozen=True, slots=True)
-class StripKey:
-    """One entry of the legend, with the number of its hosts."""
-
-    kind: str
-    text: str
-    label: str
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
-class HostStrip:
-    """The cells by name, as links, and the legend. omitted: "" if all hosts are shown."""
-
-    cells: SafeString
-    keys: tuple[StripKey, ...]
-    omitted: str
-
-
-def make_host_strip(hosts: FleetHosts) -> HostStrip:
+def make_host_strip(hosts: FleetHosts) -> dict[str, Any]:
     """Return the strip of all hosts read."""
     now = timezone.now()
     cells = tuple(_make_cell(host, now) for host in hosts.hosts)
     omitted = hosts.count - len(cells)
-    return HostStrip(
-        _link_cells(cells),
-        _list_keys(cells),
-        f"{format_count(omitted, 'host')} seen more recently not shown." if omitted > 0 else "",
-    )
+    return {
+        "cells": _link_cells(cells),
+        "keys": _list_keys(cells),
+        "omitted": f"{format_count(omitted, 'host')} seen more recently not shown." if omitted > 0 else "",
+    }
 
 
-def _link_cells(cells: Sequence[HostCell]) -> SafeString:
+def _link_cells(cells: Sequence[dict[str, Any]]) -> SafeString:
     # For 500 hosts a template takes ten times as long, format_html_join five times.
     before, after = (escape(part) for part in reverse("host", args=["*"]).split("*"))
     links = "".join(
-        f'<a class="{cell.kind}" href="{before}{_quote_name(cell.name)}{after}" title="{escape(cell.title)}">'
-        f'{escape(cell.text)}<span class="visually-hidden"> {escape(cell.name)}</span></a>'
+        f'<a class="{cell["kind"]}" href="{before}{_quote_name(cell["name"])}{after}" title="{escape(cell["title"])}">'
+        f'{escape(cell["text"])}<span class="visually-hidden"> {escape(cell["name"])}</span></a>'
         for cell in cells
     )
     return mark_safe(links)  # noqa: S308
@@ -307,7 +268,7 @@ def _quote_name(name: str) -> str:
     return escape(quote(name, safe=f"{RFC3986_SUBDELIMS}:@"))
 
 
-def _make_cell(host: HostRow, now: datetime) -> HostCell:
+def _make_cell(host: HostRow, now: datetime) -> dict[str, Any]:
     mark = show_scope_mark(host.mark)
     run = host.last_run
     parts = [f"{host.name}:"]
@@ -333,7 +294,7 @@ def _make_cell(host: HostRow, now: datetime) -> HostCell:
         signs = f"{signs}✕" if run.error or host.failing else signs or _format_short_age(run.started_at, now)
         failed = f", failed: {describe_error(run.error)}" if run.error else ""
         parts.append(f"last run {describe_age(run.started_at, now=now)}{failed}")
-    return HostCell(host.name, kind, signs, " ".join(parts))
+    return {"name": host.name, "kind": kind, "text": signs, "title": " ".join(parts)}
 
 
 def _rate_age(last_at: datetime | None, now: datetime) -> str:
@@ -360,9 +321,13 @@ _LABELS: Final = (
 )
 
 
-def _list_keys(cells: Sequence[HostCell]) -> tuple[StripKey, ...]:
-    counts = Counter(cell.kind for cell in cells)
-    return tuple(StripKey(kind, text, label, counts[kind]) for kind, text, label in _LABELS if counts[kind])
+def _list_keys(cells: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+    counts = Counter(cell["kind"] for cell in cells)
+    return tuple(
+        {"kind": kind, "text": text, "label": label, "count": counts[kind]}
+        for kind, text, label in _LABELS
+        if counts[kind]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -448,18 +413,6 @@ _INCIDENTS_SHOWN: Final = 5
 _INCIDENTS_READ: Final = 50
 
 
-@dataclass(frozen=True, slots=True)
-class OverviewSeries:
-    """One row of the table. sparkline: its points."""
-
-    series: SeriesLevel
-    value: str
-    title: str
-    mark: ShownMark | None
-    sparkline: str
-    age: str
-
-
 @require_safe
 @may_read
 def home(request: HttpRequest) -> HttpResponse:
@@ -532,13 +485,13 @@ def _read_attention(
     )
 
 
-def _make_row(series: SeriesLevel) -> OverviewSeries:
+def _make_row(series: SeriesLevel) -> dict[str, Any]:
     level = series.level
-    return OverviewSeries(
-        series=series,
-        value=format_metric_value(level.median, series.metric),
-        title=f"median of {level.n} runs{describe_previous(level, series.metric)}",
-        mark=show_mark(series.mark, metric=series.metric.name),
-        sparkline=make_sparkline(level.recent),
-        age=format_age(level.last_at),
-    )
+    return {
+        "series": series,
+        "value": format_metric_value(level.median, series.metric),
+        "title": f"median of {level.n} runs{describe_previous(level, series.metric)}",
+        "mark": show_mark(series.mark, metric=series.metric.name),
+        "sparkline": make_sparkline(level.recent),
+        "age": format_age(level.last_at),
+    }

@@ -222,7 +222,7 @@ def _find_documentation(text: str) -> ResultGroup:
     except TooManyWords:
         return ResultGroup("Documentation", [], _NO_RANK)
     results = [
-        SearchResult("".join(part.text for part in hit.section) or hit.page, hit.url, hit.page)
+        SearchResult("".join(part.text for part in hit["section"]) or hit["page"], hit["url"], hit["page"])
         for hit in hits.hits[:RESULTS_MAXIMUM]
     ]
     more = f"{reverse('docs_search')}?{urlencode({'q': text})}" if hits.count > RESULTS_MAXIMUM else ""

@@ -18,7 +18,7 @@ from benchapp.charts.read.chart import BadChart
 from benchapp.framework.pages.access import BadParameters
 from benchapp.framework.pages.markdown import render_markdown
 from benchapp.framework.pages.page_context import make_base_url
-from benchapp.layouts.pages.figure import LayoutsFigure, show_layouts
+from benchapp.layouts.pages.figure import show_layouts
 from benchapp.layouts.read.prices import UnknownRegion
 from benchapp.layouts.read.question_form import BadQuestion
 from benchapp.models import PanelKind, StudyPanel
@@ -145,7 +145,7 @@ def _show_comparison(
 
 def _show_layouts(
     request: HttpRequest, panel: StudyPanel, place: int, has_links: bool
-) -> tuple[str, str, LayoutsFigure | None, str]:
+) -> tuple[str, str, dict[str, Any] | None, str]:
     try:
         figure = show_layouts(QueryDict(panel.query), key=f"panel-{place}", has_links=has_links)
     except UnknownRegion as error:
@@ -153,7 +153,7 @@ def _show_layouts(
         return "", name_panel(panel), None, f"{error if has_links else error.summary}."
     except (BadFilter, BadQuestion) as error:
         return "", name_panel(panel), None, f"{error}."
-    return "reports/panels/_layouts.html", figure.title, figure, ""
+    return "reports/panels/_layouts.html", figure["title"], figure, ""
 
 
 def _close_history(figure: HistoryFigure) -> HistoryFigure:

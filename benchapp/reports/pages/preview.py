@@ -1,8 +1,7 @@
 """What chat, wikis and social networks show of a shared link: Open Graph in the page."""
 
-from dataclasses import dataclass
 from html import unescape
-from typing import Final
+from typing import Any, Final
 
 from django.urls import reverse
 from django.utils.html import strip_tags
@@ -15,35 +14,20 @@ from benchapp.models import Study
 _DESCRIPTION_MAXIMUM: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
-class StudyPreview:
-    """A study as a preview shows it. url, image_url: absolute; image_url: "" without charts.
-
-    width, height: of the image, in pixels.
-    """
-
-    title: str
-    description: str
-    url: str
-    image_url: str
-    width: int
-    height: int
-
-
-def make_preview(study: Study, *, base_url: str) -> StudyPreview:
+def make_preview(study: Study, *, base_url: str) -> dict[str, Any]:
     """Return the preview of a shared study; of one with a snapshot, of its first chart as it was."""
     arguments = [study.share_token]
     url = base_url + reverse("shared_study", args=arguments)
     frozen = next(iter(study.frozen_charts), None)
     has_image = bool(study.panels) and (study.taken_snapshot is None or frozen is not None)
-    return StudyPreview(
-        title=study.title,
-        description=_describe(study),
-        url=url,
-        image_url=base_url + reverse("shared_image", args=arguments) if has_image else "",
-        width=frozen.width if frozen else WIDTH_DEFAULT,
-        height=frozen.height if frozen else HEIGHT_DEFAULT,
-    )
+    return {
+        "title": study.title,
+        "description": _describe(study),
+        "url": url,
+        "image_url": base_url + reverse("shared_image", args=arguments) if has_image else "",
+        "width": frozen.width if frozen else WIDTH_DEFAULT,
+        "height": frozen.height if frozen else HEIGHT_DEFAULT,
+    }
 
 
 def _describe(study: Study) -> str:

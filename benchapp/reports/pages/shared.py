@@ -1,16 +1,14 @@
 """Shared studies: read by a secret link; the text at once, then each chart by its own request; previews of the link."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from threading import BoundedSemaphore
-from typing import Final
+from typing import Any, Final
 
 from django.core.cache import cache
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.cache import patch_cache_control
-from django.utils.safestring import SafeString
 from django.views.decorators.http import require_safe
 
 from benchapp.charts.images.frame import CONTENT_TYPES, HEIGHT_DEFAULT, ImageOptions, TooManyDrawings
@@ -39,16 +37,6 @@ _RENDERING: Final = BoundedSemaphore(RENDERING_MAXIMUM)
 # Incidents are no part of a shared study.
 _IMAGE_OPTIONS: Final = ImageOptions(format="png", height=HEIGHT_DEFAULT, has_incidents=False)
 _NO_STUDY: Final = "Study not found: the shared link may have been revoked. Ask its owner for a new one."
-
-
-@dataclass(frozen=True, slots=True)
-class PendingChart:
-    """A chart of a shared study before it is rendered."""
-
-    place: int
-    kind: str
-    title: str
-    text: SafeString
 
 
 @require_safe
@@ -138,8 +126,13 @@ def _show_frozen(study: Study) -> list[ShownStudyPanel]:
 
 def _render_study(study: Study, base_url: str) -> str:
     frozen = _show_frozen(study) if study.taken_snapshot else []
-    pending = [
-        PendingChart(place, panel.kind, name_panel(panel), render_markdown(panel.text, has_own_links=False))
+    pending: list[dict[str, Any]] = [
+        {
+            "place": place,
+            "kind": panel.kind,
+            "title": name_panel(panel),
+            "text": render_markdown(panel.text, has_own_links=False),
+        }
         for place, panel in enumerate(study.charts, start=1)
         if not study.taken_snapshot
     ]
@@ -148,7 +141,7 @@ def _render_study(study: Study, base_url: str) -> str:
         "preview": make_preview(study, base_url=base_url),
         "text": render_markdown(study.text, has_own_links=False),
         "panels": frozen or pending,
-        "kinds": sorted({panel.kind for panel in pending} & RENDERED_KINDS),
+        "kinds": sorted({panel["kind"] for panel in pending} & RENDERED_KINDS),
     }
     return render_to_string("reports/shared_study.html", context)
 

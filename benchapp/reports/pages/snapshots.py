@@ -3,7 +3,6 @@
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Final
 
 import nh3
@@ -44,18 +43,6 @@ _ATTRIBUTES: Final = {
 _PNG_SIZE: Final = slice(16, 24)
 
 
-@dataclass(frozen=True, slots=True)
-class FrozenFigure:
-    """The context of a chart of a snapshot. width, height: in CSS pixels."""
-
-    content: SafeString
-    light_url: str
-    dark_url: str
-    alt: str
-    width: int
-    height: int
-
-
 def freeze_panels(request: HttpRequest, study: Study) -> list[FrozenPanel]:
     """Return the charts of a study with the current numbers, all of one moment, as visitors see them.
 
@@ -92,14 +79,14 @@ def _show_frozen(
         problem = "It is not in the snapshot: it was added or changed later."
         return ShownStudyPanel(place, panel.kind, name_panel(panel), text, page_url, problem=problem)
     title = panel.title or frozen.title
-    figure = FrozenFigure(
-        content=_sanitize(frozen.content),
-        light_url=link_image(frozen.place, "light"),
-        dark_url=link_image(frozen.place, "dark"),
-        alt=frozen.title,
-        width=frozen.width,
-        height=frozen.height,
-    )
+    figure = {
+        "content": _sanitize(frozen.content),
+        "light_url": link_image(frozen.place, "light"),
+        "dark_url": link_image(frozen.place, "dark"),
+        "alt": frozen.title,
+        "width": frozen.width,
+        "height": frozen.height,
+    }
     return ShownStudyPanel(
         place, panel.kind, title, text, page_url, "reports/panels/_snapshot.html", figure, is_frozen=True
     )

@@ -41,7 +41,7 @@ def test_evidence_compares_the_baseline_with_the_newest_runs(drifted: Series, vi
 
     response = viewer.get(f"/incidents/{incident.pk}/")
 
-    sides = response.context["evidence"].document
+    sides = response.context["evidence"]["document"]
     assert (len(sides["before"]["points"]), len(sides["after"]["points"])) == (6, 5)
     assert sides["before"]["points"][0]["at"] == "2026-11-21T12:00:00Z"
     assert sides["before"]["median"] == pytest.approx(incident.changes.get().before_median)

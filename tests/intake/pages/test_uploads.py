@@ -204,17 +204,17 @@ def test_bars_stack_from_the_floor_and_a_single_one_is_seen() -> None:
 
     chart = make_hours_chart(hours)
 
-    stored, rejected = chart.bars[3].segments
-    assert chart.peak == 1001
-    assert (stored.kind, stored.y + stored.height) == ("stored", HEIGHT)
-    assert rejected.height >= 2
-    assert rejected.y + rejected.height == pytest.approx(stored.y)
+    stored, rejected = chart["bars"][3]["segments"]
+    assert chart["peak"] == 1001
+    assert (stored["kind"], stored["y"] + stored["height"]) == ("stored", HEIGHT)
+    assert rejected["height"] >= 2
+    assert rejected["y"] + rejected["height"] == pytest.approx(stored["y"])
 
 
 def test_day_without_uploads_draws_no_bars() -> None:
     chart = make_hours_chart([HourCount(NOON, 0, 0, 0)])
 
-    assert chart.bars[0].segments == ()
+    assert chart["bars"][0]["segments"] == ()
 
 
 @pytest.fixture(autouse=True)

@@ -179,7 +179,7 @@ def test_form_csv_and_curl_line_ask_the_same_question(viewer: Client) -> None:
     ]
     assert again.content.decode().count("checked") == 2
     # Every link to any value of a fixed dimension is valid.
-    links = [url for _, _, url in page.context["figure"].fixed]
+    links = [url for _, _, url in page.context["figure"]["fixed"]]
     assert links
     assert {viewer.get(url).status_code for url in links} == {200}
 

@@ -1,7 +1,6 @@
 """The page of an A/B experiment."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -40,25 +39,6 @@ _SEPARATOR: Final = " · "
 _KINDS: Final = {True: "worse", False: "better", None: "none"}
 
 
-@dataclass(frozen=True, slots=True)
-class ExperimentLine:
-    """One row as shown. number: from 1, also on the axis of the chart. parts: the title without common parts."""
-
-    number: int
-    row: ExperimentRow
-    parts: str
-    a: str
-    b: str
-    ratio: str
-    interval: str
-    outcome: str
-    kind: str
-    effect: str
-    p: str
-    required: str
-    caveats: Sequence[str]
-
-
 @require_safe
 @may_read
 def experiment(request: HttpRequest) -> HttpResponse:
@@ -88,7 +68,7 @@ def _make_context(request: HttpRequest, asked: Experiment, found: ExperimentResu
         _make_line(number, row, asked, metric=metric, shared=shared)
         for number, row in enumerate(found.rows, 1)
     ]
-    chart = [_make_point(line, metric) for line in lines if line.row.result]
+    chart = [_make_point(line, metric) for line in lines if line["row"].result]
     address = f"{reverse('api_experiment')}?{_make_query(request.GET, asked)}"
     return {
         "title": describe_experiment_title(asked, found),
@@ -109,26 +89,26 @@ def _make_context(request: HttpRequest, asked: Experiment, found: ExperimentResu
 
 def _make_line(
     number: int, row: ExperimentRow, asked: Experiment, *, metric: Metric, shared: Sequence[str]
-) -> ExperimentLine:
+) -> dict[str, Any]:
     last = row.result.last if row.result else None
     low, high = (last.low, last.high) if last else (None, None)
-    return ExperimentLine(
-        number=number,
-        row=row,
-        parts=_SEPARATOR.join(part for part in split_title(row.title) if part not in shared) or row.title,
-        a=format_value(row.a.median, metric.unit),
-        b=format_value(row.b.median, metric.unit),
-        ratio=f"{last.ratio:.3f}" if last else UNKNOWN,
-        interval=UNKNOWN if low is None or high is None else f"{low:.3f}–{high:.3f}",
-        outcome=describe_outcome(row, asked),
-        kind=_KINDS[row.is_worse],
-        effect=f"{row.result.effect:+.1f}".replace("-", "−")
+    return {
+        "number": number,
+        "row": row,
+        "parts": _SEPARATOR.join(part for part in split_title(row.title) if part not in shared) or row.title,
+        "a": format_value(row.a.median, metric.unit),
+        "b": format_value(row.b.median, metric.unit),
+        "ratio": f"{last.ratio:.3f}" if last else UNKNOWN,
+        "interval": UNKNOWN if low is None or high is None else f"{low:.3f}–{high:.3f}",
+        "outcome": describe_outcome(row, asked),
+        "kind": _KINDS[row.is_worse],
+        "effect": f"{row.result.effect:+.1f}".replace("-", "−")
         if row.result and row.result.effect is not None
         else UNKNOWN,
-        p=_describe_p(row),
-        required=UNKNOWN if row.required_pairs is None else str(row.required_pairs),
-        caveats=list_caveats(row),
-    )
+        "p": _describe_p(row),
+        "required": UNKNOWN if row.required_pairs is None else str(row.required_pairs),
+        "caveats": list_caveats(row),
+    }
 
 
 def _describe_p(row: ExperimentRow) -> str:
@@ -137,23 +117,23 @@ def _describe_p(row: ExperimentRow) -> str:
     return "<0.001" if row.result.p < 0.001 else f"{row.result.p:.3f}"
 
 
-def _make_point(line: ExperimentLine, metric: Metric) -> dict[str, Any]:
+def _make_point(line: dict[str, Any], metric: Metric) -> dict[str, Any]:
     """Return a line of the chart of comparison.js."""
-    last = line.row.result.last if line.row.result else None
+    last = line["row"].result.last if line["row"].result else None
     return {
-        "number": line.number,
-        "name": line.parts,
+        "number": line["number"],
+        "name": line["parts"],
         "metric": metric.label,
         "better": metric.better,
-        "place": f"{line.row.pairs} pairs",
+        "place": f"{line['row'].pairs} pairs",
         "ratio": last and last.ratio,
         "low": last and last.low,
         "high": last and last.high,
-        "result": line.kind if line.kind != "none" else line.outcome,
-        "kind": line.kind,
-        "a": line.a,
-        "b": line.b,
-        "url": f"#experiment-line-{line.number}",
+        "result": line["kind"] if line["kind"] != "none" else line["outcome"],
+        "kind": line["kind"],
+        "a": line["a"],
+        "b": line["b"],
+        "url": f"#experiment-line-{line['number']}",
     }
 
 

@@ -63,24 +63,6 @@ class ReferenceField:
 
 
 @dataclass(frozen=True, slots=True)
-class ReferenceBody:
-    """A body in one media type. example: JSON, made from the type if the document has none; "" for text."""
-
-    media_type: str
-    type: SafeString
-    example: SafeString | str
-
-
-@dataclass(frozen=True, slots=True)
-class ReferenceResponse:
-    """A response. status: "default" for all errors."""
-
-    status: str
-    description: SafeString
-    bodies: tuple[ReferenceBody, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class ReferenceOperation:
     """An operation.
 
@@ -98,8 +80,8 @@ class ReferenceOperation:
     curl: SafeString
     parameters: tuple[ReferenceField, ...]
     terms: tuple[ReferenceField, ...]
-    bodies: tuple[ReferenceBody, ...]
-    responses: tuple[ReferenceResponse, ...]
+    bodies: tuple[dict[str, Any], ...]
+    responses: tuple[dict[str, Any], ...]
 
     @property
     def url(self) -> str:
@@ -195,11 +177,13 @@ def _describe_operation(document: Json, path: str, method: str, *, operation: Js
         terms=tuple(each for each, text in zip(parameters, described, strict=True) if _TERM_MARK in text),
         bodies=_list_bodies(document, content, f"body-{operation['operationId']}"),
         responses=tuple(
-            ReferenceResponse(
-                str(status),
-                render_sentence(response.get("description", "")),
-                _list_bodies(document, response.get("content", {}), f"{operation['operationId']}-{status}"),
-            )
+            {
+                "status": str(status),
+                "description": render_sentence(response.get("description", "")),
+                "bodies": _list_bodies(
+                    document, response.get("content", {}), f"{operation['operationId']}-{status}"
+                ),
+            }
             for status, response in operation["responses"].items()
         ),
     )
@@ -219,7 +203,7 @@ def _describe_parameter(parameter: Json) -> ReferenceField:
     )
 
 
-def _list_bodies(document: Json, content: Json, place: str) -> tuple[ReferenceBody, ...]:
+def _list_bodies(document: Json, content: Json, place: str) -> tuple[dict[str, Any], ...]:
     found = []
     for number, (media_type, described) in enumerate(content.items()):
         example: SafeString | str = ""
@@ -228,7 +212,9 @@ def _list_bodies(document: Json, content: Json, place: str) -> tuple[ReferenceBo
             example = write_code_block(
                 json.dumps(sample, indent=2, ensure_ascii=False), code_id=f"{place}-{number}"
             )
-        found.append(ReferenceBody(media_type, format_type(described.get("schema", {})), example))
+        found.append(
+            {"media_type": media_type, "type": format_type(described.get("schema", {})), "example": example}
+        )
     return tuple(found)
 
 

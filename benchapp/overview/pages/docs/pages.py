@@ -141,15 +141,7 @@ _IS_EXTERNAL: Final = re.compile(r"^(?:[a-z][a-z0-9+.-]*:|//)", re.IGNORECASE)
 _NOT_COPIED: Final = frozenset({"", "text"})
 
 
-@dataclass(frozen=True, slots=True)
-class MarkdownPage:
-    """title: text of the first heading; html: what follows it."""
-
-    title: str
-    html: SafeString
-
-
-def render_page(text: str, *, titles: Mapping[str, str] | None = None) -> MarkdownPage:
+def render_page(text: str, *, titles: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Return a file of docs/ as HTML. Raises ValueError if it does not begin with a heading of level 1.
 
     titles: file name → title; a link whose text is the name of a file shows the title, as pages have no file names.
@@ -161,7 +153,7 @@ def render_page(text: str, *, titles: Mapping[str, str] | None = None) -> Markdo
     env = {"anchors": Counter(), "codes": 0, "tables": 0, "heading": title, "titles": titles or {}}
     html = _MARKDOWN.renderer.render(_drop_empty_heads(tokens[3:]), _MARKDOWN.options, env)
     # The renderer escapes all text.
-    return MarkdownPage(title, mark_safe(html))  # noqa: S308
+    return {"title": title, "html": mark_safe(html)}  # noqa: S308
 
 
 def render_sentence(text: str) -> SafeString:

@@ -78,7 +78,7 @@ def read_page(name: str) -> DocumentationPage | None:
     if file_name not in titles or name == INDEX_NAME:
         return None
     page = render_page((DIRECTORY / file_name).read_text(encoding="utf-8"), titles=titles)
-    return make_page(f"{BASE_PATH}{name}", page.title, page.html)
+    return make_page(f"{BASE_PATH}{name}", page["title"], page["html"])
 
 
 def read_reference_page(name: str) -> DocumentationPage | None:
@@ -158,20 +158,10 @@ class Fragment:
 
 
 @dataclass(frozen=True, slots=True)
-class DocumentationHit:
-    """A section that has all words. section: "" for the text before the first heading of the page."""
-
-    url: str
-    page: str
-    section: tuple[Fragment, ...]
-    excerpt: tuple[Fragment, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class DocumentationHits:
     """The best hits, at most HITS_MAXIMUM. count: of all sections that have all words."""
 
-    hits: tuple[DocumentationHit, ...]
+    hits: tuple[dict[str, Any], ...]
     count: int
 
 
@@ -226,10 +216,15 @@ def _score_text(pattern: re.Pattern[str], text: str) -> int:
     return _WHOLE_WORD if not text[found.end() : found.end() + 1].isalnum() else 1
 
 
-def _make_hit(page: DocumentationPage, section: PageSection, words: re.Pattern[str]) -> DocumentationHit:
+def _make_hit(page: DocumentationPage, section: PageSection, words: re.Pattern[str]) -> dict[str, Any]:
     url = f"{page.url}#{section.anchor}" if section.anchor else page.url
     title = split_matches(section.title, words) if section.level > 1 else ()
-    return DocumentationHit(url, page.title, title, split_matches(cut_excerpt(section.text, words), words))
+    return {
+        "url": url,
+        "page": page.title,
+        "section": title,
+        "excerpt": split_matches(cut_excerpt(section.text, words), words),
+    }
 
 
 def cut_excerpt(text: str, words: re.Pattern[str]) -> str:

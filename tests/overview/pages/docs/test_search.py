@@ -23,7 +23,7 @@ PAGES = [
 
 
 def list_urls(query: str) -> list[str]:
-    return [hit.url for hit in search_pages(query, PAGES).hits]
+    return [hit["url"] for hit in search_pages(query, PAGES).hits]
 
 
 def test_section_has_all_words_at_their_beginning_in_any_case() -> None:
@@ -44,9 +44,9 @@ def test_title_of_the_page_completes_words_of_a_section() -> None:
 
 def test_excerpt_is_around_the_word_and_marks_it() -> None:
     (hit,) = search_pages("types", PAGES).hits
-    text = "".join(part.text for part in hit.excerpt)
+    text = "".join(part.text for part in hit["excerpt"])
 
-    assert [part.text for part in hit.excerpt if part.is_match] == ["types"]
+    assert [part.text for part in hit["excerpt"] if part.is_match] == ["types"]
     assert text.startswith("… ")
     assert text.endswith(" …")
     assert len(text) < 240
