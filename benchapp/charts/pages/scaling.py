@@ -1,7 +1,6 @@
 """The scaling page: one metric by volumes, stripes, sizes or queue depth."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -58,17 +57,6 @@ _COMMON_CHARTS: Final = (
 )
 # (value, label, is chosen) of one choice.
 _Option = tuple[str, str, bool]
-
-
-@dataclass(frozen=True, slots=True)
-class CombinedField:
-    """A further dimension of an axis. name: of its parameter; key: unique on the page; is_used: it has a dimension."""
-
-    name: str
-    key: str
-    label: str
-    options: list[_Option]
-    is_used: bool
 
 
 @require_safe
@@ -170,19 +158,19 @@ def make_fields(chart: ScalingChart) -> dict[str, list[_Option]]:
     }
 
 
-def make_combined_fields(chart: ScalingChart) -> list[CombinedField]:
+def make_combined_fields(chart: ScalingChart) -> list[dict[str, Any]]:
     """Return the fields of further metrics, and dimensions of x and color: those combined now, and one more."""
     names = [each.metric.name for each in chart.more]
     room = METRICS_MAXIMUM - 1 - len(names) if chart.over is None else 0
     metrics = [("", "None"), *((f",{name}", metric.label) for name, metric in SCALING_METRICS.items())]
     fields = [
-        CombinedField(
-            "metric",
-            f"metric-{place}",
-            "Metric, and",
-            _offer(metrics, name and f",{name}", is_open=False),
-            bool(name),
-        )
+        {
+            "name": "metric",
+            "key": f"metric-{place}",
+            "label": "Metric, and",
+            "options": _offer(metrics, name and f",{name}", is_open=False),
+            "is_used": bool(name),
+        }
         for place, name in enumerate([*names, *[""] * min(room, 1)])
     ]
     for parameter, title, axis in (("x", "X axis", chart.x), ("color", "Color", chart.color)):
@@ -191,7 +179,13 @@ def make_combined_fields(chart: ScalingChart) -> list[CombinedField]:
         for place, name in enumerate([*others, *[""] * min(room, 1)]):
             options = _offer([("", "None"), *_MORE], name and f",{name}", is_open=False)
             fields.append(
-                CombinedField(parameter, f"{parameter}-{place}", f"{title}, and", options, bool(name))
+                {
+                    "name": parameter,
+                    "key": f"{parameter}-{place}",
+                    "label": f"{title}, and",
+                    "options": options,
+                    "is_used": bool(name),
+                }
             )
     return fields
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from django.http import HttpRequest
 
@@ -32,24 +32,13 @@ _CLASSES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class RequestLine:
-    """A request as the table shows it. state: with the progress of a running one; css: class of the state."""
-
-    row: RunRequestRow
-    state: str
-    css: str
-    parameters: str
-    can_be_canceled: bool
-
-
-@dataclass(frozen=True, slots=True)
 class RequestPanel:
     """The section. run_ids: what the button repeats, "" without one; offer: as text; obstacle: why there is no button.
 
     series_id, incident_id: of the page, to list its requests. has_more: older requests are left out.
     """
 
-    lines: tuple[RequestLine, ...]
+    lines: tuple[dict[str, Any], ...]
     has_more: bool
     run_ids: str
     offer: tuple[str, ...]
@@ -83,7 +72,7 @@ def make_request_panel(
     )
 
 
-def make_request_lines(rows: Sequence[RunRequestRow]) -> tuple[RequestLine, ...]:
+def make_request_lines(rows: Sequence[RunRequestRow]) -> tuple[dict[str, Any], ...]:
     """Return the rows of the table."""
     return tuple(map(_make_line, rows))
 
@@ -105,14 +94,14 @@ def _describe_offer(run: Repeatability) -> str:
     return f"{f'{wanted.profile} {parameters}'.strip()} on {run.host_name}, in {wanted.directory}"
 
 
-def _make_line(row: RunRequestRow) -> RequestLine:
+def _make_line(row: RunRequestRow) -> dict[str, Any]:
     state = row.state.label.lower()
     if row.progress is not None:
         state = f"{state}, {format_percent(round(row.progress, 2))}"
-    return RequestLine(
-        row=row,
-        state=state,
-        css=_CLASSES.get(row.state, ""),
-        parameters=describe_parameters(row.parameters),
-        can_be_canceled=row.state == RunRequestState.PENDING,
-    )
+    return {
+        "row": row,
+        "state": state,
+        "css": _CLASSES.get(row.state, ""),
+        "parameters": describe_parameters(row.parameters),
+        "can_be_canceled": row.state == RunRequestState.PENDING,
+    }

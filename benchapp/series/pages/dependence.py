@@ -67,50 +67,6 @@ class DependenceForm(forms.Form):
 
 
 @dataclass(frozen=True, slots=True)
-class ScatterPoint:
-    """A run in the drawing. text: its values."""
-
-    x: float
-    y: float
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class ScatterTick:
-    """A label of an axis. at: its place in the drawing."""
-
-    at: float
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class ScatterLine:
-    """A straight line in the drawing."""
-
-    x1: float
-    y1: float
-    x2: float
-    y2: float
-
-
-@dataclass(frozen=True, slots=True)
-class Scatter:
-    """One series as shown. line: the fit; bound: the round-trip time; None without."""
-
-    row: DependenceRow
-    finding: str
-    slope: str
-    interval: str
-    tau: str
-    p: str
-    points: Sequence[ScatterPoint]
-    x_ticks: Sequence[ScatterTick]
-    y_ticks: Sequence[ScatterTick]
-    line: ScatterLine | None
-    bound: ScatterLine | None
-
-
-@dataclass(frozen=True, slots=True)
 class _Axis:
     """Values from low to high at places from start to end of the drawing."""
 
@@ -173,7 +129,7 @@ def dependence(request: HttpRequest) -> HttpResponse:
     return render(request, "series/runs/dependence.html", context, status=400 if errors else 200)
 
 
-def make_scatter(row: DependenceRow, metric: Metric, condition: Condition) -> Scatter:
+def make_scatter(row: DependenceRow, metric: Metric, condition: Condition) -> dict[str, Any]:
     """Return the plot and the texts of one series."""
     is_bounded = row.below_round_trip is not None
     bounds = row.x * _NS_PER_S if is_bounded else row.y
@@ -181,31 +137,33 @@ def make_scatter(row: DependenceRow, metric: Metric, condition: Condition) -> Sc
     up = _make_axis(np.concatenate((row.y, bounds)), _HEIGHT - _BOTTOM, _TOP)
     fit = row.fit
     ends = (float(row.x.min()), float(row.x.max()))
-    return Scatter(
-        row=row,
-        finding=_describe_finding(row, metric, condition),
-        slope=_describe_slope(fit.slope, metric, condition) if fit else UNKNOWN,
-        interval=" to ".join(_describe_slope(each, metric, condition) for each in (fit.low, fit.high))
+    return {
+        "row": row,
+        "finding": _describe_finding(row, metric, condition),
+        "slope": _describe_slope(fit.slope, metric, condition) if fit else UNKNOWN,
+        "interval": " to ".join(_describe_slope(each, metric, condition) for each in (fit.low, fit.high))
         if fit
         else UNKNOWN,
-        tau=f"{fit.tau:+.2f}".replace("-", "−") if fit else UNKNOWN,
-        p=UNKNOWN if not fit else "<0.001" if fit.p < 0.001 else f"{fit.p:.3f}",
-        points=[
-            ScatterPoint(
-                across.place(x),
-                up.place(y),
-                f"{_format_condition(x, condition)}: {format_value(y, metric.unit)}",
-            )
+        "tau": f"{fit.tau:+.2f}".replace("-", "−") if fit else UNKNOWN,
+        "p": UNKNOWN if not fit else "<0.001" if fit.p < 0.001 else f"{fit.p:.3f}",
+        "points": [
+            {
+                "x": across.place(x),
+                "y": up.place(y),
+                "text": f"{_format_condition(x, condition)}: {format_value(y, metric.unit)}",
+            }
             for x, y in zip(row.x.tolist(), row.y.tolist(), strict=True)
         ],
-        x_ticks=[ScatterTick(across.place(each), _format_condition(each, condition)) for each in ends],
-        y_ticks=[
-            ScatterTick(up.place(each), format_value(each, metric.unit))
+        "x_ticks": [{"at": across.place(each), "text": _format_condition(each, condition)} for each in ends],
+        "y_ticks": [
+            {"at": up.place(each), "text": format_value(each, metric.unit)}
             for each in (float(row.y.min()), float(row.y.max()))
         ],
-        line=_make_line(across, up, ends, [fit.intercept + fit.slope * end for end in ends]) if fit else None,
-        bound=_make_line(across, up, ends, [end * _NS_PER_S for end in ends]) if is_bounded else None,
-    )
+        "line": _make_line(across, up, ends, [fit.intercept + fit.slope * end for end in ends])
+        if fit
+        else None,
+        "bound": _make_line(across, up, ends, [end * _NS_PER_S for end in ends]) if is_bounded else None,
+    }
 
 
 def _make_axis(values: NDArray[np.float64], start: float, end: float) -> _Axis:
@@ -215,8 +173,8 @@ def _make_axis(values: NDArray[np.float64], start: float, end: float) -> _Axis:
     return _Axis(low - room, high + room, start, end)
 
 
-def _make_line(across: _Axis, up: _Axis, x: Sequence[float], y: Sequence[float]) -> ScatterLine:
-    return ScatterLine(across.place(x[0]), up.place(y[0]), across.place(x[1]), up.place(y[1]))
+def _make_line(across: _Axis, up: _Axis, x: Sequence[float], y: Sequence[float]) -> dict[str, Any]:
+    return {"x1": across.place(x[0]), "y1": up.place(y[0]), "x2": across.place(x[1]), "y2": up.place(y[1])}
 
 
 def _describe_finding(row: DependenceRow, metric: Metric, condition: Condition) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -27,7 +28,6 @@ from benchapp.framework.pages.filter_bar import keep_query
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.times import format_moment
 from benchapp.incidents.pages.texts import (
-    Size,
     describe_drift,
     describe_phases,
     format_confidence,
@@ -53,37 +53,6 @@ class DecisionStep:
     title: str
     facts: tuple[tuple[str, str], ...]
     sentences: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class EvidenceLine:
-    """A change that detection finds in the runs of today. result: what it is; scores: "" without."""
-
-    at: datetime
-    run_id: int
-    before: str
-    before_n: int
-    after: str
-    after_n: int
-    size: Size
-    t_score: str
-    rank_score: str
-    correlation: str
-    confidence: str
-    result: str
-
-
-@dataclass(frozen=True, slots=True)
-class AcceptanceLine:
-    """The significance test of one stored change as text."""
-
-    at: datetime
-    incident_id: int | None
-    confidence: str
-    simultaneous: str
-    joint_chance: str
-    allowed_chance: str
-    result: str
 
 
 def format_report_title(report: DetectionReport, metric: Metric, changes: Sequence[ChangeRow]) -> str:
@@ -199,7 +168,7 @@ def describe_evidence(report: DetectionReport) -> str:
     )
 
 
-def make_evidence_lines(report: DetectionReport, metric: Metric) -> list[EvidenceLine]:
+def make_evidence_lines(report: DetectionReport, metric: Metric) -> list[dict[str, Any]]:
     """Return the detected changes, newest first: reported, below the threshold, suspected."""
     threshold = format_percent(report.policy.smallest_change)
     named = [
@@ -214,23 +183,23 @@ def make_evidence_lines(report: DetectionReport, metric: Metric) -> list[Evidenc
     return [_make_evidence_line(change, result, metric) for change, result in named]
 
 
-def _make_evidence_line(change: FoundChange, result: str, metric: Metric) -> EvidenceLine:
+def _make_evidence_line(change: FoundChange, result: str, metric: Metric) -> dict[str, Any]:
     found = change.found
     is_regression = found.is_rise != (metric.better == "higher")
-    return EvidenceLine(
-        at=change.at,
-        run_id=change.run_id,
-        before=format_with_unit(found.before.median, metric),
-        before_n=found.before.points,
-        after=format_with_unit(found.after.median, metric),
-        after_n=found.after.points,
-        size=make_size(found.relative, found.low, found.high, is_regression=is_regression),
-        t_score=_format_score(found.t_score),
-        rank_score=_format_score(found.rank_score),
-        correlation="" if found.correlation is None else f"{found.correlation:.2f}",
-        confidence=format_confidence(1 - found.chance),
-        result=f"{result}; young series" if found.usual_spread is not None else result,
-    )
+    return {
+        "at": change.at,
+        "run_id": change.run_id,
+        "before": format_with_unit(found.before.median, metric),
+        "before_n": found.before.points,
+        "after": format_with_unit(found.after.median, metric),
+        "after_n": found.after.points,
+        "size": make_size(found.relative, found.low, found.high, is_regression=is_regression),
+        "t_score": _format_score(found.t_score),
+        "rank_score": _format_score(found.rank_score),
+        "correlation": "" if found.correlation is None else f"{found.correlation:.2f}",
+        "confidence": format_confidence(1 - found.chance),
+        "result": f"{result}; young series" if found.usual_spread is not None else result,
+    }
 
 
 def _format_score(score: float | None) -> str:
@@ -239,18 +208,18 @@ def _format_score(score: float | None) -> str:
 
 def describe_acceptance(
     changes: Sequence[ChangeRow], accepted: Mapping[int, ChangeAcceptance]
-) -> tuple[str, list[AcceptanceLine]]:
+) -> tuple[str, list[dict[str, Any]]]:
     """Return the family of tests in a sentence, and the test of each stored change, newest first."""
     lines = [
-        AcceptanceLine(
-            at=change.started_at,
-            incident_id=change.incident_id,
-            confidence=format_confidence(1 - test.chance),
-            simultaneous=format_count(test.simultaneous, "series"),
-            joint_chance=format_chance(test.joint_chance),
-            allowed_chance=format_chance(test.allowed_chance),
-            result=_describe_result(test),
-        )
+        {
+            "at": change.started_at,
+            "incident_id": change.incident_id,
+            "confidence": format_confidence(1 - test.chance),
+            "simultaneous": format_count(test.simultaneous, "series"),
+            "joint_chance": format_chance(test.joint_chance),
+            "allowed_chance": format_chance(test.allowed_chance),
+            "result": _describe_result(test),
+        }
         for change in changes
         if (test := accepted.get(change.id))
     ]

@@ -195,7 +195,7 @@ def _show_series(
         "mark": show_mark(_read_mark(row.id, metric.name), metric=metric.name),
         "runs": runs,
         "newest_url": keep_query(request.GET, page=None) if page > 1 else None,
-        "older_url": keep_query(request.GET, page=str(page + 1)) if runs.has_older else None,
+        "older_url": keep_query(request.GET, page=str(page + 1)) if runs["has_older"] else None,
         "detection_statuses": [
             *describe_metric_detection(list_detection_statuses(row.id), metric),
             *describe_small_steps(line.small_steps),

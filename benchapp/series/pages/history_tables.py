@@ -3,8 +3,7 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from django.urls import reverse
@@ -37,30 +36,7 @@ _KIND_OF: Final = "latency_p99_ns"
 _PER_DOUBLING: Final = 4
 
 
-@dataclass(frozen=True, slots=True)
-class RunLine:
-    """One run: value, level (median, p10, p90), and difference from the median of the level. codes: of the badges."""
-
-    run_id: int
-    started_at: datetime
-    error: int
-    is_excluded: bool
-    value: NumberCell
-    level: tuple[NumberCell, ...]
-    difference: float | None
-    codes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class RunTable:
-    """A page of runs, newest first, in one unit. has_older: runs of further pages."""
-
-    scale: Scale
-    lines: tuple[RunLine, ...]
-    has_older: bool
-
-
-def make_run_table(line: HistoryLine, metric: Metric, *, page: int) -> RunTable:
+def make_run_table(line: HistoryLine, metric: Metric, *, page: int) -> dict[str, Any]:
     """Return a page of the runs of a series in the time range. page: from 1."""
     count = len(line.points.error)
     end = max(0, count - (page - 1) * RUNS_ON_A_PAGE)
@@ -68,26 +44,26 @@ def make_run_table(line: HistoryLine, metric: Metric, *, page: int) -> RunTable:
     values = line.points.points.values[metric.name]
     scale = choose_scale([_known(value) for value in values[start:end].tolist()], metric.unit)
     lines = (_make_run_line(line, metric, place, scale=scale) for place in reversed(range(start, end)))
-    return RunTable(scale, tuple(lines), has_older=start > 0)
+    return {"scale": scale, "lines": tuple(lines), "has_older": start > 0}
 
 
-def _make_run_line(line: HistoryLine, metric: Metric, place: int, *, scale: Scale) -> RunLine:
+def _make_run_line(line: HistoryLine, metric: Metric, place: int, *, scale: Scale) -> dict[str, Any]:
     points = line.points.points
     started_at, error = from_us(points.at_us[place]), int(line.points.error[place])
     value = _known(float(points.values[metric.name][place]))
     level = find_level(line.levels.get(metric.name, ()), started_at)
     is_compared = value is not None and level is not None and level.median and not error
     numbers = (None, None, None) if level is None else (level.median, level.p10, level.p90)
-    return RunLine(
-        run_id=int(points.run_id[place]),
-        started_at=started_at,
-        error=error,
-        is_excluded=bool(points.is_excluded[place]),
-        value=make_cell(value, scale, metric.name, reason="the run failed" if error else "see run page"),
-        level=tuple(make_cell(each, scale, metric.name, reason="no level") for each in numbers),
-        difference=value / level.median - 1 if is_compared and value and level else None,
-        codes=line.points.codes_at(place),
-    )
+    return {
+        "run_id": int(points.run_id[place]),
+        "started_at": started_at,
+        "error": error,
+        "is_excluded": bool(points.is_excluded[place]),
+        "value": make_cell(value, scale, metric.name, reason="the run failed" if error else "see run page"),
+        "level": tuple(make_cell(each, scale, metric.name, reason="no level") for each in numbers),
+        "difference": value / level.median - 1 if is_compared and value and level else None,
+        "codes": line.points.codes_at(place),
+    }
 
 
 def _known(value: float) -> float | None:
@@ -146,21 +122,12 @@ def link_note_form(
 
 
 @dataclass(frozen=True, slots=True)
-class LatencyLine:
-    """One run. cells: in the order of the columns."""
-
-    run_id: int
-    started_at: datetime
-    cells: tuple[NumberCell, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class LatencyTable:
     """Newest runs first. unit: of all cells; has_more: the time range has older runs that are not listed."""
 
     unit: str
     columns: tuple[str, ...]
-    lines: tuple[LatencyLine, ...]
+    lines: tuple[dict[str, Any], ...]
     has_more: bool
 
 
@@ -235,7 +202,7 @@ def _make_table(
 ) -> LatencyTable:
     unit, cells = shown
     lines = [
-        LatencyLine(run_id, from_us(at_us), row)
+        {"run_id": run_id, "started_at": from_us(at_us), "cells": row}
         for run_id, at_us, row in zip(
             columns_over_time.run_id.tolist(), columns_over_time.first_us.tolist(), cells, strict=True
         )
@@ -244,23 +211,11 @@ def _make_table(
 
 
 @dataclass(frozen=True, slots=True)
-class LatencyFigure:
-    """One chart: data URL, downloads, table of the newest runs. image_url: "" for the histogram, which has none."""
-
-    url: str
-    csv_url: str
-    api_line: str
-    file_name: str
-    table: LatencyTable | None
-    image_url: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class LatencyFigures:
     """Percentile fan, and heat map if fio printed a histogram; None without data. note: on their kind of latency."""
 
-    fan: LatencyFigure | None
-    heat: LatencyFigure | None
+    fan: dict[str, Any] | None
+    heat: dict[str, Any] | None
     note: str
 
     def __bool__(self) -> bool:
@@ -274,16 +229,16 @@ def make_latency_figures(row: SeriesRow, asked: HistoryRequest, *, base_url: str
     levels = read_levels([row.id], [_KIND_OF])[row.id][_KIND_OF] if has.percentiles or has.bins else ()
     query = write_query(**asked.bounds)
 
-    def make(name: str, table: LatencyTable | None, *, image_url: str = "") -> LatencyFigure:
+    def make(name: str, table: LatencyTable | None, *, image_url: str = "") -> dict[str, Any]:
         address = f"/api/v1/series/{row.id}/{name}{'?' if query else ''}{query}"
-        return LatencyFigure(
-            url=address,
-            csv_url=f"{address}{'&' if query else '?'}format=csv",
-            api_line=format_curl_command(f"{base_url}{address}"),
-            file_name=f"series-{row.id}-{name}",
-            table=table,
-            image_url=image_url,
-        )
+        return {
+            "url": address,
+            "csv_url": f"{address}{'&' if query else '?'}format=csv",
+            "api_line": format_curl_command(f"{base_url}{address}"),
+            "file_name": f"series-{row.id}-{name}",
+            "table": table,
+            "image_url": image_url,
+        }
 
     image_query = write_query(series=row.id, **asked.bounds)
     return LatencyFigures(

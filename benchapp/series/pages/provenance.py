@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -61,35 +61,15 @@ _PARTS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class ValueLine:
-    """One value as shown. text: an en dash if absent; how: then the reason."""
-
-    source: DerivedValue
-    text: str
-    how: str
-
-
-@dataclass(frozen=True, slots=True)
 class Section:
     """One measurement or total with its table. codes: of its badges."""
 
     title: str
     origin: str
-    lines: tuple[ValueLine, ...]
+    lines: tuple[dict[str, Any], ...]
     measurement: MeasurementProvenance | None = None
     workload: tuple[tuple[str, str | None, str], ...] = ()
     codes: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class JobLine:
-    """Values of one job besides its directions: CPU time, depths and latencies as text."""
-
-    job: ReportedJob
-    cpu_user: str
-    cpu_system: str
-    depth: str
-    latency: str
 
 
 @require_safe
@@ -201,8 +181,8 @@ def _make_total(total: TotalProvenance) -> Section:
     )
 
 
-def _make_line(value: DerivedValue) -> ValueLine:
-    return ValueLine(value, _show(value), value.how if value.reason is None else value.reason)
+def _make_line(value: DerivedValue) -> dict[str, Any]:
+    return {"source": value, "text": _show(value), "how": value.how if value.reason is None else value.reason}
 
 
 def _show(value: DerivedValue) -> str:
@@ -232,16 +212,20 @@ def _format_places(jobs: Sequence[MergedJob]) -> str:
     return f"Jobs {named}{' and others' if len(indices) > _JOBS_SHOWN else ''}"
 
 
-def _make_job_line(job: ReportedJob) -> JobLine:
+def _make_job_line(job: ReportedJob) -> dict[str, Any]:
     depth = ", ".join(f"{level}: {share:.3g} %" for level, share in job.depth.items() if share)
     shares = [
         f"{_format_bound(share.below_ns)}: {share.percent:.3g} %"
         for share in job.latency_shares
         if share.percent
     ]
-    return JobLine(
-        job, _tenths(job.cpu_user_percent), _tenths(job.cpu_system_percent), depth, ", ".join(shares)
-    )
+    return {
+        "job": job,
+        "cpu_user": _tenths(job.cpu_user_percent),
+        "cpu_system": _tenths(job.cpu_system_percent),
+        "depth": depth,
+        "latency": ", ".join(shares),
+    }
 
 
 def _tenths(value: float | None) -> str:

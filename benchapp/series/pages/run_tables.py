@@ -13,7 +13,6 @@ from benchapp.catalog.metrics import (
     CATALOG,
     KIND_NAMES,
     UNKNOWN,
-    ReferenceLimit,
     find_limit,
     format_integer,
     format_signed_percent,
@@ -119,40 +118,6 @@ class RunLines:
         return max(1, len(self.lines)) + (1 if self.hidden_count else 0)
 
 
-@dataclass(frozen=True, slots=True)
-class LimitResult:
-    """Whether a value meets the limit of its profile."""
-
-    is_good: bool
-    limit: ReferenceLimit
-
-
-@dataclass(frozen=True, slots=True)
-class ShownLevelComparison:
-    """How a result compares to the level of its series: change, and whether it is within the usual range, as texts."""
-
-    change: str
-    range: str
-    is_usual: bool | None
-
-
-@dataclass(frozen=True, slots=True)
-class MeasurementLine:
-    """One measurement of a run's table. codes: of its badges; limit_result: None without a limit.
-
-    kinds: latency kinds that differ from those of most rows. level: None where there is nothing to compare to.
-    """
-
-    measurement: Measurement
-    name: str
-    workload_title: str
-    cells: tuple[NumberCell, ...]
-    codes: tuple[str, ...]
-    limit_result: LimitResult | None
-    kinds: str
-    level: ShownLevelComparison | None
-
-
 def make_run_lines(runs: Sequence[RunRow]) -> tuple[tuple[Column, ...], tuple[RunLines, ...]]:
     """Return the columns of the list of runs, and its rows."""
     columns = make_columns((line for run in runs for line in run.measurements), LIST_METRICS)
@@ -175,25 +140,25 @@ def make_run_lines(runs: Sequence[RunRow]) -> tuple[tuple[Column, ...], tuple[Ru
     )
 
 
-def make_measurement_lines(run: RunDetail) -> tuple[tuple[Column, ...], tuple[MeasurementLine, ...]]:
+def make_measurement_lines(run: RunDetail) -> tuple[tuple[Column, ...], tuple[dict[str, Any], ...]]:
     """Return the columns of a run's table, and its rows; one query, for the levels."""
     columns = make_columns(run.measurements, tuple(CATALOG))
     names = name_measurements(run.measurements)
     usual = find_usual_kinds(run)
     levels = compare_to_levels(run)
     return columns, tuple(
-        MeasurementLine(
-            measurement,
-            name,
-            _add_target(
+        {
+            "measurement": measurement,
+            "name": name,
+            "workload_title": _add_target(
                 _describe_workload(measurement), run.target.target_name, measurement.series.target_name
             ),
-            make_cells(measurement, columns),
-            tuple(badge["code"] for badge in measurement.badges),
-            _judge(run.profile, measurement),
-            describe_unusual_kinds(find_kinds(measurement), usual),
-            _describe_level(levels.get(measurement.id, ())),
-        )
+            "cells": make_cells(measurement, columns),
+            "codes": tuple(badge["code"] for badge in measurement.badges),
+            "limit_result": _judge(run.profile, measurement),
+            "kinds": describe_unusual_kinds(find_kinds(measurement), usual),
+            "level": _describe_level(levels.get(measurement.id, ())),
+        }
         for measurement, name in zip(run.measurements, names, strict=True)
     )
 
@@ -203,7 +168,7 @@ def _add_target(workload: str, of_run: str | None, target_name: str | None) -> s
     return f"{workload} · {target_name}" if target_name and target_name != of_run else workload
 
 
-def _describe_level(levels: Sequence[LevelComparison]) -> ShownLevelComparison | None:
+def _describe_level(levels: Sequence[LevelComparison]) -> dict[str, Any] | None:
     """Return how the main metric compares to its level, and the p99 latency where it is outside its usual range."""
     by_metric = {level.metric: level for level in levels}
     main = next((by_metric[metric] for metric in _MAIN_METRICS if metric in by_metric), None)
@@ -218,7 +183,7 @@ def _describe_level(levels: Sequence[LevelComparison]) -> ShownLevelComparison |
     if tail is not None and tail.is_usual is False and tail.change is not None:
         text += f"; p99 {format_signed_percent(tail.change)}, outside"
     change = "unknown" if main.change is None else format_signed_percent(main.change)
-    return ShownLevelComparison(change, text, main.is_usual)
+    return {"change": change, "range": text, "is_usual": main.is_usual}
 
 
 def find_usual_kinds(run: RunDetail) -> LatencyKinds:
@@ -255,20 +220,20 @@ def format_results(run: RunDetail) -> str:
     return "; ".join(parts) or "no values"
 
 
-def list_missing_reasons(lines: Sequence[MeasurementLine]) -> list[str]:
+def list_missing_reasons(lines: Sequence[dict[str, Any]]) -> list[str]:
     """Return a sentence for each reason of missing values, with the rows concerned."""
     concerned: dict[str, list[str]] = {}
     for line in lines:
-        for reason in dict.fromkeys(cell.reason for cell in line.cells if cell.reason):
-            concerned.setdefault(reason, []).append(line.name)
+        for reason in dict.fromkeys(cell.reason for cell in line["cells"] if cell.reason):
+            concerned.setdefault(reason, []).append(line["name"])
     return [f"{', '.join(names)}: {reason}." for reason, names in concerned.items()]
 
 
-def _judge(profile: str, measurement: Measurement) -> LimitResult | None:
+def _judge(profile: str, measurement: Measurement) -> dict[str, Any] | None:
     for metric in CATALOG:
         limit, value = find_limit(profile, metric), getattr(measurement, metric)
         if limit is not None and value is not None and not measurement.error:
-            return LimitResult(limit.is_met(value), limit)
+            return {"is_good": limit.is_met(value), "limit": limit}
     return None
 
 
@@ -385,23 +350,16 @@ BADGES: Final[dict[str, Rule]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class QualityFinding:
-    """One data-quality finding. codes: one badge; names: of the measurements concerned."""
-
-    codes: tuple[str]
-    names: tuple[str, ...]
-    sentence: str
-
-
-def list_quality_findings(rows: Sequence[tuple[str, Sequence[BadgeRow]]]) -> list[QualityFinding]:
+def list_quality_findings(rows: Sequence[tuple[str, Sequence[BadgeRow]]]) -> list[dict[str, Any]]:
     """Return the findings of measurements, given as name and badges: most severe first, each sentence once."""
     names: dict[tuple[str, str], list[str]] = {}
     for name, badges in rows:
         for badge in badges:
             names.setdefault((badge.code, badge.sentence), []).append(name)
-    findings = [QualityFinding((code,), tuple(of), sentence) for (code, sentence), of in names.items()]
-    return sorted(findings, key=lambda finding: _rank(finding.codes[0]))
+    findings = [
+        {"codes": (code,), "names": tuple(of), "sentence": sentence} for (code, sentence), of in names.items()
+    ]
+    return sorted(findings, key=lambda finding: _rank(finding["codes"][0]))
 
 
 def _rank(code: str) -> int:

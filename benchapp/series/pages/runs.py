@@ -118,32 +118,9 @@ _NAMES: Final = {"iops": "IOPS", "bw": "bandwidth"}
 _STRETCHES_SHOWN: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class TraceTable:
-    """Data table of one trace. rows: seconds, mean, minimum, maximum, entries."""
-
-    direction: str
-    scale: Scale
-    has_band: bool
-    rows: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TracePanel:
-    """One quantity. patterns: direction → rw of its jobs, for the colors; empty if they differ."""
-
-    kind: str
-    label: str
-    unit: str
-    patterns: tuple[tuple[str, str], ...]
-    sentences: tuple[str, ...]
-    reading: str
-    tables: tuple[TraceTable, ...]
-
-
 def make_trace_panels(
     traces: Sequence[TraceRow], measurements: Sequence[Measurement]
-) -> tuple[TracePanel, ...]:
+) -> tuple[dict[str, Any], ...]:
     """Return a panel for each of IOPS, bandwidth and latency that has a trace."""
     panels = []
     for kinds in _PANELS:
@@ -171,23 +148,25 @@ def describe_trace(trace: TraceRow, *, has_several_jobs: bool) -> str:
     return f"{name} {', then '.join(parts)}{more}."
 
 
-def _make_panel(traces: Sequence[TraceRow], measurements: Sequence[Measurement]) -> TracePanel:
+def _make_panel(traces: Sequence[TraceRow], measurements: Sequence[Measurement]) -> dict[str, Any]:
     first = traces[0]
     counts = {
         trace.direction: sum(line.series.direction == trace.direction for line in measurements)
         for trace in traces
     }
-    return TracePanel(
-        kind=first.kind,
-        label=_LABELS[first.kind],
-        unit=first.unit,
-        patterns=tuple((trace.direction, _find_pattern(trace.direction, measurements)) for trace in traces),
-        sentences=tuple(
+    return {
+        "kind": first.kind,
+        "label": _LABELS[first.kind],
+        "unit": first.unit,
+        "patterns": tuple(
+            (trace.direction, _find_pattern(trace.direction, measurements)) for trace in traces
+        ),
+        "sentences": tuple(
             describe_trace(trace, has_several_jobs=counts[trace.direction] > 1) for trace in traces
         ),
-        reading=_describe_chart(first),
-        tables=tuple(_make_table(trace) for trace in traces),
-    )
+        "reading": _describe_chart(first),
+        "tables": tuple(_make_table(trace) for trace in traces),
+    }
 
 
 def _find_pattern(direction: str, measurements: Iterable[Measurement]) -> str:
@@ -229,15 +208,15 @@ def _seconds(value: float) -> str:
     return f"{value:.0f}" if value >= 10 or value == round(value) else f"{value:.1f}"
 
 
-def _make_table(trace: TraceRow) -> TraceTable:
+def _make_table(trace: TraceRow) -> dict[str, Any]:
     scale = choose_scale(trace.mean, trace.unit)
     has_band = any(value is not None for value in trace.minimum)
     columns = (trace.mean, trace.minimum, trace.maximum) if has_band else (trace.mean,)
-    return TraceTable(
-        direction=trace.direction,
-        scale=scale,
-        has_band=has_band,
-        rows=tuple(
+    return {
+        "direction": trace.direction,
+        "scale": scale,
+        "has_band": has_band,
+        "rows": tuple(
             (
                 f"{at_s:.1f}",
                 *(format_scaled(values[place] if count else None, scale) for values in columns),
@@ -245,36 +224,7 @@ def _make_table(trace: TraceRow) -> TraceTable:
             )
             for place, (at_s, count) in enumerate(zip(trace.at_s, trace.count, strict=True))
         ),
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class PercentileCell:
-    """One percentile of one measurement; raw in ns, None if fio printed none.
-
-    reason: why the chart omits it, empty if displayed.
-    """
-
-    percent: str
-    text: str
-    raw: float | None
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class PercentileLine:
-    """All percentiles of one measurement: a line of the chart and a row of the table.
-
-    kind: latency kind, if the table has several. before_run_id: set if the line is of the previous valid run of the
-    same series.
-    """
-
-    name: str
-    rw: str
-    direction: str
-    kind: str
-    cells: tuple[PercentileCell, ...]
-    before_run_id: int | None = None
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,23 +238,27 @@ class PercentileTable:
     omitted_count: int
     scale: Scale
     kind: str
-    lines: tuple[PercentileLine, ...]
+    lines: tuple[dict[str, Any], ...]
 
     @property
     def has_chart(self) -> bool:
         """Return whether the chart has any point."""
-        return any(cell.raw is not None and not cell.reason for line in self.lines for cell in line.cells)
+        return any(
+            cell["raw"] is not None and not cell["reason"] for line in self.lines for cell in line["cells"]
+        )
 
     @property
     def has_before(self) -> bool:
         """Return whether the table includes a previous run."""
-        return any(line.before_run_id is not None for line in self.lines)
+        return any(line["before_run_id"] is not None for line in self.lines)
 
     @property
     def remarks(self) -> tuple[str, ...]:
         """Return why the chart omits some, empty if it shows all."""
-        withheld = (cell for line in self.lines for cell in line.cells if cell.reason)
-        marks = ((("≥" if cell.text.startswith("≥") else "In parentheses"), cell.reason) for cell in withheld)
+        withheld = (cell for line in self.lines for cell in line["cells"] if cell["reason"])
+        marks = (
+            (("≥" if cell["text"].startswith("≥") else "In parentheses"), cell["reason"]) for cell in withheld
+        )
         return tuple(f"{mark}, not in the chart: {reason}." for mark, reason in dict.fromkeys(marks))
 
 
@@ -323,15 +277,15 @@ def make_percentile_table(run: RunDetail, before: Mapping[int, Measurement]) -> 
     )
     kinds = sorted({measurement.latency_kind for measurement, _ in pairs})
 
-    def make_line(measurement: Measurement, name: str, before_run_id: int | None = None) -> PercentileLine:
-        return PercentileLine(
-            name,
-            measurement.series.rw,
-            measurement.series.direction,
-            KIND_NAMES.get(measurement.latency_kind, "") if len(kinds) > 1 else "",
-            tuple(_make_cells(measurement, percents, scale=scale)),
-            before_run_id,
-        )
+    def make_line(measurement: Measurement, name: str, before_run_id: int | None = None) -> dict[str, Any]:
+        return {
+            "name": name,
+            "rw": measurement.series.rw,
+            "direction": measurement.series.direction,
+            "kind": KIND_NAMES.get(measurement.latency_kind, "") if len(kinds) > 1 else "",
+            "cells": tuple(_make_cells(measurement, percents, scale=scale)),
+            "before_run_id": before_run_id,
+        }
 
     lines = []
     for measurement, name in pairs:
@@ -349,18 +303,18 @@ def make_percentile_table(run: RunDetail, before: Mapping[int, Measurement]) -> 
 
 def _make_cells(
     measurement: Measurement, percents: Sequence[float], *, scale: Scale
-) -> Iterator[PercentileCell]:
+) -> Iterator[dict[str, Any]]:
     values = measurement.percentile_values
     for percent in percents:
         value = values.get(percent)
         code = find_withheld(measurement, percent)
         text = format_scaled(value, scale)
-        yield PercentileCell(
-            percent=f"{percent:.10g}",
-            text={FEW_SAMPLES: f"({text})", SATURATED: f"≥ {text}"}.get(code, text),
-            raw=value,
-            reason=describe_missing(code) if code else "",
-        )
+        yield {
+            "percent": f"{percent:.10g}",
+            "text": {FEW_SAMPLES: f"({text})", SATURATED: f"≥ {text}"}.get(code, text),
+            "raw": value,
+            "reason": describe_missing(code) if code else "",
+        }
 
 
 RUNS_ON_A_PAGE: Final = 50
@@ -422,12 +376,14 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
         "earlier_position": max(position - MEASUREMENTS_SHOWN, 0) if position else None,
         "columns": columns,
         "lines": lines,
-        "has_levels": any(line.level for line in lines),
+        "has_levels": any(line["level"] for line in lines),
         "kinds": describe_kinds(find_usual_kinds(detail)),
         "latency_columns": [column for column in columns if column.is_latency],
-        "limits": list(dict.fromkeys(line.limit_result.limit for line in lines if line.limit_result)),
+        "limits": list(
+            dict.fromkeys(line["limit_result"]["limit"] for line in lines if line["limit_result"])
+        ),
         "findings": list_quality_findings(
-            [(line.name, make_badges(line.measurement.badges)) for line in lines]
+            [(line["name"], make_badges(line["measurement"].badges)) for line in lines]
         ),
         "missing_reasons": list_missing_reasons(lines),
         "percentiles": make_percentile_table(detail, read_before(detail)),

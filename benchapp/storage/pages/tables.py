@@ -21,7 +21,6 @@ from benchapp.catalog.metrics import (
 from benchapp.framework.pages.filter_bar import keep_query
 from benchapp.framework.pages.series_marks import (
     Box,
-    ShownMark,
     make_step_line,
     make_y_scale,
     show_mark,
@@ -80,55 +79,6 @@ class HostOrder:
     page: int
 
 
-@dataclass(frozen=True, slots=True)
-class HostColumnHead:
-    """A column header. direction: of aria-sort, "" if the table is not ordered by it; url: orders the table by it."""
-
-    column: HostColumn
-    direction: str
-    url: str
-
-
-@dataclass(frozen=True, slots=True)
-class HostLine:
-    """A host as the table shows it.
-
-    incidents_url: of the only incident, or of a list of them. worst_url: of the series. line: path of the history;
-    change: its end against its start. is_outdated: its agent is older than the one that this server ships.
-    """
-
-    host: HostRow
-    url: str
-    severity: str
-    incidents_text: str
-    incidents_url: str
-    worst: ShownMark | None
-    worst_url: str
-    line: str
-    change: str
-    is_outdated: bool
-    run_url: str
-    age: str
-
-
-@dataclass(frozen=True, slots=True)
-class HostGroup:
-    """Hosts with the same value. name: "" without groups; summary: number of hosts, open regressions, silence."""
-
-    name: str
-    summary: str
-    lines: tuple[HostLine, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class HostPager:
-    """Links to the pages before and after; "" if there is none. text: "Hosts 501–1 000 of 1 200"."""
-
-    text: str
-    previous_url: str
-    next_url: str
-
-
 def read_order(query: QueryDict, errors: list[str]) -> HostOrder:
     """Read the order of the address; values that are not valid are ignored and named in errors."""
     sort = query.get("sort") or "name"
@@ -148,7 +98,7 @@ def read_order(query: QueryDict, errors: list[str]) -> HostOrder:
     return HostOrder(sort.removeprefix("-"), sort.startswith("-"), group, int(page))
 
 
-def make_heads(query: QueryDict, order: HostOrder) -> list[HostColumnHead]:
+def make_heads(query: QueryDict, order: HostOrder) -> list[dict[str, Any]]:
     """Return the column headers with the links that order the table by them; twice reverses it."""
     return [_make_head(query, column, order) for column in COLUMNS.values()]
 
@@ -184,34 +134,34 @@ def sort_hosts(
 
 def make_groups(
     hosts: Sequence[HostRow], order: HostOrder, histories: Mapping[str, Sequence[float | None]]
-) -> list[HostGroup]:
+) -> list[dict[str, Any]]:
     """Return the hosts of a page in their groups, in one group without a name if the table has none."""
     groups: dict[str, list[HostRow]] = {}
     for host in hosts:
         groups.setdefault(_read_group(host, order.group) if order.group else "", []).append(host)
     paths = _Paths(*(reverse(name) for name in ("hosts", "runs", "series_list", "incidents")))
     return [
-        HostGroup(
-            _name_group(value, order.group) if order.group else "",
-            summarize_hosts(rows),
-            tuple(_make_line(host, histories.get(host.scope, ()), paths) for host in rows),
-        )
+        {
+            "name": _name_group(value, order.group) if order.group else "",
+            "summary": summarize_hosts(rows),
+            "lines": tuple(_make_line(host, histories.get(host.scope, ()), paths) for host in rows),
+        }
         for value, rows in groups.items()
     ]
 
 
-def make_pager(query: QueryDict, order: HostOrder, *, count: int) -> HostPager | None:
+def make_pager(query: QueryDict, order: HostOrder, *, count: int) -> dict[str, Any] | None:
     """Return the links of a page; None if all hosts are on one."""
     if count <= HOSTS_ON_A_PAGE and order.page == 1:
         return None
     first = (order.page - 1) * HOSTS_ON_A_PAGE
     last = min(first + HOSTS_ON_A_PAGE, count)
     shown = f"Hosts {format_integer(first + 1)}–{format_integer(last)} of {format_integer(count)}"
-    return HostPager(
-        text=shown if first < count else f"No hosts on page {order.page}",
-        previous_url=keep_query(query, page=str(order.page - 1)) if order.page > 1 else "",
-        next_url=keep_query(query, page=str(order.page + 1)) if last < count else "",
-    )
+    return {
+        "text": shown if first < count else f"No hosts on page {order.page}",
+        "previous_url": keep_query(query, page=str(order.page - 1)) if order.page > 1 else "",
+        "next_url": keep_query(query, page=str(order.page + 1)) if last < count else "",
+    }
 
 
 def summarize_hosts(hosts: Sequence[HostRow]) -> str:
@@ -235,12 +185,12 @@ def summarize_hosts(hosts: Sequence[HostRow]) -> str:
     return ", ".join(parts) + (", and sample data" if has_sample else "")
 
 
-def _make_head(query: QueryDict, column: HostColumn, order: HostOrder) -> HostColumnHead:
+def _make_head(query: QueryDict, column: HostColumn, order: HostOrder) -> dict[str, Any]:
     is_sorted = column.name == order.sort
     is_descending = not order.is_descending if is_sorted else column.is_descending_first
     direction = ("descending" if order.is_descending else "ascending") if is_sorted else ""
     sort = f"-{column.name}" if is_descending else column.name
-    return HostColumnHead(column, direction, keep_query(query, sort=sort, page=None))
+    return {"column": column, "direction": direction, "url": keep_query(query, sort=sort, page=None)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,22 +203,22 @@ class _Paths:
     incidents: str
 
 
-def _make_line(host: HostRow, history: Sequence[float | None], paths: _Paths) -> HostLine:
+def _make_line(host: HostRow, history: Sequence[float | None], paths: _Paths) -> dict[str, Any]:
     mark, end, run = host.mark, _read_end(history), host.last_run
-    return HostLine(
-        host=host,
-        url=f"{paths.hosts}{host.name}/",
-        severity=mark.severity if mark else "",
-        incidents_text=_describe_incidents(mark) if mark else "",
-        incidents_url=_link_incidents(host.scope, mark, paths) if mark else "",
-        worst=show_scope_mark(mark),
-        worst_url=f"{paths.series}{mark.largest.series_id}/" if mark else "",
-        line=make_step_line(history),
-        change="" if end is None else format_signed_percent(end - 1),
-        is_outdated=is_outdated(host.agent_version, read_agent_version()),
-        run_url=f"{paths.runs}{run.id}/" if run else "",
-        age=format_age(run.started_at) if run else "",
-    )
+    return {
+        "host": host,
+        "url": f"{paths.hosts}{host.name}/",
+        "severity": mark.severity if mark else "",
+        "incidents_text": _describe_incidents(mark) if mark else "",
+        "incidents_url": _link_incidents(host.scope, mark, paths) if mark else "",
+        "worst": show_scope_mark(mark),
+        "worst_url": f"{paths.series}{mark.largest.series_id}/" if mark else "",
+        "line": make_step_line(history),
+        "change": "" if end is None else format_signed_percent(end - 1),
+        "is_outdated": is_outdated(host.agent_version, read_agent_version()),
+        "run_url": f"{paths.runs}{run.id}/" if run else "",
+        "age": format_age(run.started_at) if run else "",
+    }
 
 
 def _describe_incidents(mark: ScopeMark) -> str:
@@ -342,50 +292,9 @@ _NAMED_MAXIMUM: Final = 3
 _EQUAL_WITHIN: Final = 0.0005
 
 
-@dataclass(frozen=True, slots=True)
-class PatternChart:
-    """The history of a pattern. line: path; level_y, end_y: of 100 % and of its end; end: text at its end.
-
-    first_day, last_day: labels of the time axis; description: the chart as text.
-    """
-
-    line: str
-    level_y: float
-    end_y: float
-    end: str
-    first_day: str
-    last_day: str
-    description: str
-    url: str
-
-
-@dataclass(frozen=True, slots=True)
-class PatternLine:
-    """One pattern as a row of the table.
-
-    url: of the series shown; series_url: of all of the pattern. level_title: runs and start of the level, and the level
-    before. comparison: with the peers, or "no peers"; kind: "worse" or "better" if the deviation reaches the
-    metric's threshold, else "". peers_range: min–max of the peers. typical: deviation of all series of the pattern, ""
-    for one.
-    """
-
-    pattern: HostPattern
-    name: str
-    url: str
-    series_url: str
-    level: str
-    level_title: str
-    comparison: str
-    kind: str
-    peers_range: str
-    typical: str
-    mark: ShownMark | None
-    chart: PatternChart | None
-
-
 def make_pattern_lines(
     host: HostRow, patterns: Iterable[HostPattern], days: DayRange, *, range: AskedRange
-) -> list[PatternLine]:
+) -> list[dict[str, Any]]:
     """Return the rows of the table. days: of their charts; range: of their links."""
     return [_make_pattern_line(host, pattern, days, range=range) for pattern in patterns]
 
@@ -426,7 +335,7 @@ def _summarize_peers(host: HostRow, patterns: Sequence[HostPattern]) -> list[str
 
 def _make_pattern_line(
     host: HostRow, pattern: HostPattern, days: DayRange, *, range: AskedRange
-) -> PatternLine:
+) -> dict[str, Any]:
     comparison, metric = pattern.comparison, pattern.metric
     asked = Filter().with_value(*host.scope.split(":", 1)).with_value("pattern", pattern.pattern)
     if pattern.target:
@@ -439,23 +348,23 @@ def _make_pattern_line(
     query = urlencode({"q": write_filter(asked), **range.bounds})
     own = urlencode(({} if metric.name == "iops" else {"metric": metric.name}) | range.bounds)
     several = pattern.compared_count > 1 and pattern.typical_relative is not None
-    return PatternLine(
-        pattern=pattern,
-        name=pattern.name,
-        series_url=f"{reverse('series_list')}?{query}",
-        url=f"{reverse('series', args=[pattern.series.id])}{f'?{own}' if own else ''}",
-        level=format_with_unit(pattern.level.median, metric),
-        level_title=_describe_level(pattern),
-        comparison=_describe_comparison(host, pattern) or "no peers",
-        kind=_find_kind(pattern),
-        peers_range=peers,
-        typical=f"{format_signed_percent(pattern.typical_relative or 0.0)} in the median of"
+    return {
+        "pattern": pattern,
+        "name": pattern.name,
+        "url": f"{reverse('series', args=[pattern.series.id])}{f'?{own}' if own else ''}",
+        "series_url": f"{reverse('series_list')}?{query}",
+        "level": format_with_unit(pattern.level.median, metric),
+        "level_title": _describe_level(pattern),
+        "comparison": _describe_comparison(host, pattern) or "no peers",
+        "kind": _find_kind(pattern),
+        "peers_range": peers,
+        "typical": f"{format_signed_percent(pattern.typical_relative or 0.0)} in the median of"
         f" {format_count(pattern.compared_count, 'series')}"
         if several
         else "",
-        mark=show_mark(pattern.mark, metric=metric.name),
-        chart=_make_chart(pattern, days, f"{reverse('history')}?{query}"),
-    )
+        "mark": show_mark(pattern.mark, metric=metric.name),
+        "chart": _make_chart(pattern, days, f"{reverse('history')}?{query}"),
+    }
 
 
 def _describe_level(pattern: HostPattern) -> str:
@@ -496,7 +405,7 @@ def _find_kind(pattern: HostPattern) -> str:
     return "worse" if pattern.is_worse else "better"
 
 
-def _make_chart(pattern: HostPattern, days: DayRange, url: str) -> PatternChart | None:
+def _make_chart(pattern: HostPattern, days: DayRange, url: str) -> dict[str, Any] | None:
     known = [value for value in pattern.history if value is not None]
     line = make_step_line(pattern.history, CHART)
     if not line:
@@ -504,14 +413,14 @@ def _make_chart(pattern: HostPattern, days: DayRange, url: str) -> PatternChart 
     # The history begins at 100 %, so that the line of it is within the scale.
     place_y = make_y_scale(known, CHART)
     end = f"{known[-1] * 100:.0f} %"
-    return PatternChart(
-        line=line,
-        level_y=round(place_y(1.0), 1),
-        end_y=round(place_y(known[-1]), 1),
-        end=end,
-        first_day=format_day(days.first_at, has_year=False),
-        last_day=format_day(days.last_at, has_year=False),
-        description=f"{pattern.name}: {end} of the level of {format_day(days.first_at)};"
+    return {
+        "line": line,
+        "level_y": round(place_y(1.0), 1),
+        "end_y": round(place_y(known[-1]), 1),
+        "end": end,
+        "first_day": format_day(days.first_at, has_year=False),
+        "last_day": format_day(days.last_at, has_year=False),
+        "description": f"{pattern.name}: {end} of the level of {format_day(days.first_at)};"
         f" lowest {min(known) * 100:.0f} %, highest {max(known) * 100:.0f} %",
-        url=url,
-    )
+        "url": url,
+    }

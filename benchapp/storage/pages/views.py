@@ -1,7 +1,6 @@
 """Hosts with last seen, schedule and runs; for admins also pool, retirement and tokens."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -56,7 +55,6 @@ from benchapp.models import Attempt, Host, PlannedEventState, Role, TargetMappin
 from benchapp.requests.pages.panel import make_request_panel
 from benchapp.requests.pages.schedules.tables import make_status_lines
 from benchapp.requests.read.run_requests import RequestFilter, read_request_policy
-from benchapp.requests.read.schedules import ScheduledProfile
 from benchapp.requests.read.wanted_schedules import list_scheduled_hosts, read_statuses
 from benchapp.series.pages.run_tables import make_run_lines
 from benchapp.series.read.relative_levels import HISTORY_DAYS
@@ -102,16 +100,6 @@ from benchapp.storage.write.hosts import EnrollmentRefused, issue_host_token, re
 _ROWS_MAXIMUM: Final = 50
 
 
-@dataclass(frozen=True, slots=True)
-class SeriesJoinLine:
-    """A row of the table."""
-
-    row: SeriesJoin
-    median: str
-    other_median: str
-    difference: str
-
-
 def describe_joins(joins: Sequence[SeriesJoin]) -> dict[str, Any]:
     """Return the context of the table: the largest differences, and a warning if the series do not agree."""
     apart = [each for each in joins if each.is_apart]
@@ -130,13 +118,13 @@ def describe_joins(joins: Sequence[SeriesJoin]) -> dict[str, Any]:
     }
 
 
-def _make_line(join: SeriesJoin) -> SeriesJoinLine:
-    return SeriesJoinLine(
-        join,
-        _format_median(join.median, join.metric),
-        _format_median(join.other_median, join.metric),
-        UNKNOWN if join.relative is None else format_signed_percent(join.relative),
-    )
+def _make_line(join: SeriesJoin) -> dict[str, Any]:
+    return {
+        "row": join,
+        "median": _format_median(join.median, join.metric),
+        "other_median": _format_median(join.other_median, join.metric),
+        "difference": UNKNOWN if join.relative is None else format_signed_percent(join.relative),
+    }
 
 
 def _format_median(value: float | None, metric: str) -> str:
@@ -146,25 +134,16 @@ def _format_median(value: float | None, metric: str) -> str:
 _UNITS: Final = ((86_400, "day"), (3_600, "h"), (60, "min"))
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleLine:
-    """One row of a host's schedule table."""
-
-    entry: ScheduledProfile
-    interval: str
-    splay: str
-
-
-def list_lines(host: HostRow) -> list[ScheduleLine]:
+def list_lines(host: HostRow) -> list[dict[str, Any]]:
     """Return the rows of a host's schedule; empty without a schedule."""
     if host.schedule is None:
         return []
     return [
-        ScheduleLine(
-            entry,
-            f"every {format_run_interval(entry.every_s)}",
-            format_run_interval(entry.splay_s) if entry.splay_s else "",
-        )
+        {
+            "entry": entry,
+            "interval": f"every {format_run_interval(entry.every_s)}",
+            "splay": format_run_interval(entry.splay_s) if entry.splay_s else "",
+        }
         for entry in host.schedule.entries
     ]
 
@@ -278,7 +257,7 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
         "incidents": make_incident_lines(list_incidents_by_id(row.mark.incident_ids if row.mark else ())),
         "lines": lines,
         "target_count": len({pattern.target for pattern in patterns}),
-        "has_charts": any(line.chart for line in lines),
+        "has_charts": any(line["chart"] for line in lines),
         "days": days,
         "first_day": format_day(days.first_at),
         "last_day": format_day(days.last_at),

@@ -61,10 +61,14 @@ def test_accepted_change_has_its_test_its_incident_and_its_cause(viewer: Client)
 
     incident = Incident.objects.get()
     (line,) = response.context["acceptance"][1]
-    assert (line.incident_id, line.simultaneous, line.allowed_chance) == (incident.pk, "1 series", "1 in 100")
+    assert (line["incident_id"], line["simultaneous"], line["allowed_chance"]) == (
+        incident.pk,
+        "1 series",
+        "1 in 100",
+    )
     assert response.context["acceptance"][0].startswith("A change opens an incident if noise alone")
     ((found, suspects),) = response.context["causes"]
-    assert (found.id, [suspect.name for suspect in suspects]) == (incident.pk, ["kernel"])
+    assert (found.id, [suspect["name"] for suspect in suspects]) == (incident.pk, ["kernel"])
     assert response.context["needs"] == []
 
 
@@ -81,7 +85,7 @@ def test_change_that_waits_says_what_it_needs(viewer: Client) -> None:
 
     assert change.incident_id is None
     (line,) = response.context["acceptance"][1]
-    assert (line.incident_id, line.result) == (None, "waits: noise may cause it")
+    assert (line["incident_id"], line["result"]) == (None, "waits: noise may cause it")
     (need,) = [text for text in response.context["needs"] if "opens an incident" in text]
     assert "that noise causes it" in need
     assert "series in the same runs" in need
@@ -94,7 +98,7 @@ def test_change_below_the_threshold_names_the_threshold_that_would_report_it(vie
     response = viewer.get(f"/series/{series.pk}/detection/")
 
     (line,) = response.context["evidence_lines"]
-    assert line.result == "below the threshold of 5 %"
+    assert line["result"] == "below the threshold of 5 %"
     assert any(text.startswith("A threshold of 3.5 % would report") for text in response.context["needs"])
 
 

@@ -1,10 +1,9 @@
 """Rows of the tables of schedules."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
-from typing import Final
+from typing import Any, Final
 
 from benchapp.framework.times import format_clock, format_day
 from benchapp.models import AuditRecord, ScheduleAdoption, WantedSchedule
@@ -29,49 +28,17 @@ _STATES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class WantedLine:
-    """A wanted schedule as the table shows it."""
-
-    row: WantedSchedule
-    times: str
-    parameters: str
-
-
-@dataclass(frozen=True, slots=True)
-class StatusLine:
-    """A profile of a host. css: class of the state; is_first: of the host, whose name is not repeated.
-
-    wanted, installed: times, "" for none; starts: the next five.
-    """
-
-    host_name: str
-    is_first: bool
-    profile: str
-    state: str
-    css: str
-    reason: str
-    wanted: str
-    installed: str
-    starts: str
-
-
-@dataclass(frozen=True, slots=True)
-class ScheduleChangeLine:
-    """A change of the schedules of a pool or host. changes: profile, before and after in words."""
-
-    record: AuditRecord
-    changes: tuple[tuple[str, str, str], ...]
-
-
-def make_wanted_lines(rows: Sequence[WantedSchedule]) -> list[WantedLine]:
+def make_wanted_lines(rows: Sequence[WantedSchedule]) -> list[dict[str, Any]]:
     """Return the rows of the table of wanted schedules."""
-    return [WantedLine(row, _describe_wanted(row), describe_parameters(row.parameters)) for row in rows]
+    return [
+        {"row": row, "times": _describe_wanted(row), "parameters": describe_parameters(row.parameters)}
+        for row in rows
+    ]
 
 
 def make_status_lines(
     hosts: Sequence[ScheduledHost], statuses: Mapping[int, ScheduleStatus], *, predicts: bool = False
-) -> list[StatusLine]:
+) -> list[dict[str, Any]]:
     """Return the rows of the table of hosts. predicts: of a preview, with what the host would refuse."""
     lines = []
     for host in hosts:
@@ -81,16 +48,17 @@ def make_status_lines(
     return lines
 
 
-def make_schedule_change_lines(records: Sequence[AuditRecord]) -> list[ScheduleChangeLine]:
+def make_schedule_change_lines(records: Sequence[AuditRecord]) -> list[dict[str, Any]]:
     """Return the rows of the table of changes."""
     lines = []
     for record in records:
         before, after = record.before or {}, record.after or {}
         names = sorted({*before, *after})
         lines.append(
-            ScheduleChangeLine(
-                record, tuple((name, before.get(name, ""), after.get(name, "")) for name in names)
-            )
+            {
+                "record": record,
+                "changes": tuple((name, before.get(name, ""), after.get(name, "")) for name in names),
+            }
         )
     return lines
 
@@ -115,23 +83,23 @@ def _describe_wanted(row: WantedSchedule) -> str:
 
 def _make_status_line(
     host_name: str, line: ComparedSchedule, adoption: ScheduleAdoption | None, is_first: bool, predicts: bool
-) -> StatusLine:
+) -> dict[str, Any]:
     state, css = _STATES[line.state]
     reason = line.reason
     if line.wanted is not None and not reason and (predicts or line.state != LineState.INSTALLED):
         reason = predict_refusal(line, adoption)
     wanted = line.wanted
-    return StatusLine(
-        host_name=host_name,
-        is_first=is_first,
-        profile=line.profile,
-        state=state,
-        css=css,
-        reason=reason,
-        wanted=_describe_times(wanted.every_s, wanted.at_minute, wanted.directory) if wanted else "",
-        installed=_describe_installed(line.installed) if line.installed else "",
-        starts=_describe_starts(line.starts_at),
-    )
+    return {
+        "host_name": host_name,
+        "is_first": is_first,
+        "profile": line.profile,
+        "state": state,
+        "css": css,
+        "reason": reason,
+        "wanted": _describe_times(wanted.every_s, wanted.at_minute, wanted.directory) if wanted else "",
+        "installed": _describe_installed(line.installed) if line.installed else "",
+        "starts": _describe_starts(line.starts_at),
+    }
 
 
 def _describe_times(every_s: int, at_minute: int, directory: str) -> str:

@@ -149,7 +149,7 @@ def _show(
         "preview": [
             line
             for line in make_status_lines(shown, preview_statuses(shown, preview, now=now), predicts=True)
-            if previewed and line.profile == previewed.profile
+            if previewed and line["profile"] == previewed.profile
         ]
         if preview
         else None,

@@ -74,7 +74,7 @@ def test_sentence_that_several_rows_share_is_told_once() -> None:
 
     doubts = list_quality_findings([("reads", [badge]), ("writes", [badge, graver])])
 
-    assert [(doubt.codes, doubt.names) for doubt in doubts] == [
+    assert [(doubt["codes"], doubt["names"]) for doubt in doubts] == [
         (("cached",), ("writes",)),
         (("too-short",), ("reads", "writes")),
     ]
