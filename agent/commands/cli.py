@@ -23,7 +23,7 @@ exit codes:
   3    gate: regressed
   4    gate: undecided
   5    fio failed, or nothing could be measured; a failed run with a report is still delivered
-  6    the server rejected a result; it is stored with the reason under rejected/ in the spool
+  6    the server rejected a result: this one, which stays in the spool, or one that it received before
   70   internal error of bench-agent
   130  stopped by SIGINT; 143 by SIGTERM, 129 by SIGHUP
 If several apply, the first of 2, 3, 5, 6, 4, 1 is returned.
@@ -236,6 +236,10 @@ def _add_sent(parser: argparse.ArgumentParser) -> None:
         ("--serials", "send serial numbers and ids of disks and machine without hashing"),
     ):
         parser.add_argument(option, action="store_true", help=purpose)
+    _add_destructive(parser)
+
+
+def _add_destructive(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--destructive",
         metavar="DEV",
@@ -402,12 +406,18 @@ def _add_continuation(parser: argparse.ArgumentParser, *, resume: str, abandon: 
 
 
 def _add_pairs(parser: argparse.ArgumentParser) -> None:
+    _add_set(parser)
     for option, purpose in (
-        ("--set", "set a parameter of the profile"),
         ("--target", "set a target field that cannot be detected: volume_type=gp3"),
         ("--label", "add a label"),
     ):
         parser.add_argument(option, metavar="KEY=VALUE", action="append", default=[], help=purpose)
+
+
+def _add_set(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--set", metavar="KEY=VALUE", action="append", default=[], help="set a parameter of the profile"
+    )
 
 
 def _add_poll(commands: Commands, common: argparse.ArgumentParser) -> None:
@@ -447,9 +457,7 @@ def _add_schedule(commands: Commands, common: argparse.ArgumentParser) -> None:
         "--poll", action="store_true", help="schedule `bench-agent poll` (every 10m) instead of a profile"
     )
     _add_measured(install)
-    install.add_argument(
-        "--set", metavar="KEY=VALUE", action="append", default=[], help="set a parameter of the profile"
-    )
+    _add_set(install)
     install.add_argument(
         "--dry-run", action="store_true", help="print what would be written without writing it"
     )
@@ -488,11 +496,16 @@ def _add_flush(commands: Commands, common: argparse.ArgumentParser) -> None:
 
 
 def _add_check(commands: Commands, common: argparse.ArgumentParser) -> None:
-    check = commands.add_parser("check", parents=[common], help="check configuration, spool, fio and server")
-    check.add_argument(
-        "--directory", metavar="DIR", help="also check whether a run is possible in this directory"
+    check = commands.add_parser(
+        "check",
+        parents=[common],
+        help="check configuration, spool, fio and server, and a run without running it",
+        description="With --directory or --device it also makes the checks of a run with the same options.",
+        epilog="example: bench-agent check --device /dev/disk/by-id/nvme-… --profile netapp-iops",
     )
-    _add_trust(check)
+    _add_measured(check)
+    _add_set(check)
+    _add_destructive(check)
 
 
 def _add_plain(commands: Commands, common: argparse.ArgumentParser, *, name: str, purpose: str) -> None:

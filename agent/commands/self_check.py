@@ -17,13 +17,16 @@ from agent.delivery.spool import Spool
 from agent.exit_codes import AgentError, ConfigurationError, ExitCode
 from agent.measuring.fio import choose_engine, find_fio, prefer_engine
 from agent.measuring.workspace import Workspace, check_resources
-from agent.profiles.profile import load_profile, make_plan
+from agent.profiles.profile import check_plan
 from agent.programs import (
     find_own_command,
     find_program,
     require_trusted_interpreter,
     require_trusted_program,
 )
+from agent.quantities import format_size
+from agent.running.measure import check_device
+from agent.running.run_command import choose_directory, read_plan
 from agent.running.session import Session, open_session
 from agent.storage.layout import describe_storage
 from agent.trust import require_trusted
@@ -51,7 +54,7 @@ def check_everything(arguments: argparse.Namespace, console: Console) -> Iterato
     except ConfigurationError as error:
         yield CheckResult("configuration", error.exit_code, str(error))
         return
-    config, directory = session.config, arguments.directory or session.config.directory
+    config = session.config
     read = "read" if config.is_read else "not found; defaults are used"
     yield CheckResult("configuration", ExitCode.OK, f"{config.path} ({read})")
     yield _check_trust("program", require_trusted_program, shown=find_own_command()[-1])
@@ -61,12 +64,12 @@ def check_everything(arguments: argparse.Namespace, console: Console) -> Iterato
         yield _check_trust("log", partial(require_trusted, config.log), shown=config.log)
     yield _run_check("spool", lambda: _check_spool(session.spool))
     yield _run_check("fio", lambda: _check_fio(config))
-    if directory:
+    place = arguments.device or arguments.directory or arguments.file or config.directory
+    if place or arguments.profile or arguments.jobfile:
         yield _run_check(
-            "directory",
-            lambda: _check_directory(directory, session, trusts_directory=arguments.trust_directory),
+            "device" if arguments.device else "directory", lambda: _check_place(arguments, session)
         )
-        warning = _find_storage_warning(directory) if os.path.isdir(directory) else None
+        warning = _find_storage_warning(place) if place and os.path.exists(place) else None
         if warning:
             yield CheckResult("storage", ExitCode.OK, warning, is_warning=True)
     yield _run_check("schedule", _check_schedule)
@@ -128,18 +131,27 @@ def _check_fio(config: Config) -> str:
     return f"{fio.version} at {fio.path}, engine {engine}{missing}"
 
 
-def _check_directory(directory: str, session: Session, *, trusts_directory: bool) -> str:
-    # The configured profile; others may need far more.
-    plan = make_plan(load_profile(session.config.profile or "quick"), {})
-    check_resources(directory, plan.needs, reserve_bytes=session.config.reserve_bytes)
+def _check_place(arguments: argparse.Namespace, session: Session) -> str:
+    """Make the checks of a run with the same options; by default of a small profile."""
+    if not (arguments.jobfile or arguments.profile or session.config.profile):
+        arguments.profile = "saturation" if arguments.device and not arguments.destructive else "quick"
+    plan = read_plan(arguments, session)
+    check_plan(plan)
+    place = choose_directory(arguments, session, plan=plan)
+    if plan.device:
+        size = format_size(check_device(plan, session).size_bytes)
+        return f"{place} has {size}; profile {plan.profile.name} {'writes to' if plan.writes else 'only reads'} it"
+    if plan.profile.is_read_only:
+        return f"{plan.values['file']} can be read"
+    check_resources(place, plan.needs, reserve_bytes=session.config.reserve_bytes)
     with Workspace(
-        directory,
+        place,
         session.spool.directory,
         run_id=f"check-{os.getpid()}",
-        trusts_parent=trusts_directory or session.config.trusts_directory,
+        trusts_parent=arguments.trust_directory or session.config.trusts_directory,
     ) as workspace:
         is_direct = workspace.has_direct_io()
-    return f"{directory} is writable, " + (
+    return f"{place} is writable, " + (
         "O_DIRECT works" if is_direct else "O_DIRECT is not supported: direct=0"
     )
 

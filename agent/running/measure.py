@@ -39,7 +39,7 @@ from agent.profiles.profile import Plan, check_plan
 from agent.quantities import format_duration
 from agent.results import ResultRow
 from agent.running.session import Session
-from agent.storage.device_checks import check_raw_device, hold_device
+from agent.storage.device_checks import Device, check_raw_device, hold_device
 from agent.storage.layout import Storage, describe_storage
 from agent.storage.network_storage import describe_round_trip
 from agent.storage.sysfs import keep_known
@@ -224,13 +224,14 @@ def _prepare_setup(request: RunRequest, session: Session) -> _RunSetup:
     )
 
 
-def check_device(plan: Plan, session: Session) -> None:
-    """Raise CannotMeasure if the device of a plan must not be measured; name the data that a run destroys."""
+def check_device(plan: Plan, session: Session) -> Device:
+    """Return the device of a plan; CannotMeasure if it must not be measured. Warns of data that a run destroys."""
     needed_bytes = plan.profile.need(plan.values).space_bytes
     device = check_raw_device(plan.device, needed_bytes=needed_bytes, is_destructive=plan.is_destructive)
     if plan.writes:
         for content in device.list_contents():
             session.console.warn(f"{plan.device}: destroys {content}")
+    return device
 
 
 def _describe_opened(

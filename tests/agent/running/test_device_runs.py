@@ -20,14 +20,8 @@ from tests.agent.sweeping.loops import OBSTACLE, make_loop, run_tool
 
 needs_loops = pytest.mark.skipif(OBSTACLE is not None, reason=OBSTACLE or "")
 READS = (
-    "--profile",
-    "saturation",
-    "--set",
-    "size=4m",
-    "--set",
-    "iodepth_maximum=1",
-    "--set",
-    "jobs_maximum=1",
+    *("--profile", "saturation", "--set", "size=4m"),
+    *("--set", "iodepth_maximum=1", "--set", "jobs_maximum=1", "--set", "runtime=1"),
 )
 
 
@@ -84,9 +78,13 @@ def test_profile_writes_if_any_of_its_jobs_does(
 )
 def test_device_is_refused(machine: Machine, options: tuple[str, ...], message: str) -> None:
     ended = machine.run("run", "--no-send", "--device", "/dev/null", *options)
+    checks = {
+        each["name"]: each for each in machine.run_json("check", "--device", "/dev/null", *options)["checks"]
+    }
 
     assert (ended.returncode, machine.pending()) == (5 if "block device" in message else 2, [])
     assert message in ended.stderr
+    assert (checks["device"]["ok"], message in checks["device"]["detail"]) == (False, True)
 
 
 def test_destructive_run_names_its_device(machine: Machine) -> None:
@@ -123,7 +121,7 @@ def read_envelopes(machine: Machine) -> list[dict[str, Any]]:
 @needs_loops
 def test_two_drives_of_a_host_are_two_targets(machine: Machine, loops: list[str]) -> None:
     for device in loops:
-        ended = machine.run("run", "--no-send", "--device", device, *READS, "--set", "runtime=1")
+        ended = machine.run("run", "--no-send", "--device", device, *READS)
         assert ended.returncode == 0, ended.stderr
 
     targets = [envelope["targets"] for envelope in read_envelopes(machine)]
@@ -138,7 +136,7 @@ def test_read_run_leaves_the_data_of_the_device(machine: Machine, loops: list[st
     run_tool("mkfs.ext4", "-q", loops[0])
     before = (tmp_path / "a.img").read_bytes()
 
-    ended = machine.run("run", "--no-send", "--device", loops[0], *READS, "--set", "runtime=1")
+    ended = machine.run("run", "--no-send", "--device", loops[0], *READS)
 
     assert ended.returncode == 0, ended.stderr
     assert (tmp_path / "a.img").read_bytes() == before
@@ -155,6 +153,31 @@ def test_destructive_run_writes_and_says_what_it_destroys(machine: Machine, loop
     (envelope,) = read_envelopes(machine)
     report = json.loads(envelope["fio_output"][envelope["fio_output"].index("{") :])
     assert [job["write"]["iops"] > 0 for job in report["jobs"]] == [False, True, False, True]
+
+
+@needs_loops
+def test_check_says_whether_a_run_on_the_device_would_start(
+    machine: Machine, loops: list[str], tmp_path: Path
+) -> None:
+    run_tool("mkfs.ext4", "-q", loops[0])
+    before = (tmp_path / "a.img").read_bytes()
+    small = machine.run("check", "--device", loops[0])
+    reads = machine.run("check", "--device", loops[0], "--file-size", "4m")
+    writes = machine.run("check", "--device", loops[0], "--destructive", loops[0], "--set", "size=4m")
+    after = (tmp_path / "a.img").read_bytes()
+    run_tool("mount", loops[0], str(machine.directory))
+    mounted = machine.run("check", "--device", loops[0], *READS)
+    run_tool("umount", str(machine.directory))
+
+    assert (
+        f"FAILED   device        {loops[0]} has 32 MiB, the profile needs 1 GiB; see --file-size"
+        in small.stdout
+    )
+    assert f"ok       device        {loops[0]} has 32 MiB; profile saturation only reads it" in reads.stdout
+    assert f"ok       device        {loops[0]} has 32 MiB; profile quick writes to it" in writes.stdout
+    assert f"{loops[0]}: destroys ext4 at byte 1080" in writes.stderr
+    assert f"FAILED   device        {loops[0]} is mounted at {machine.directory}" in mounted.stdout
+    assert after == before
 
 
 @needs_loops
@@ -199,20 +222,7 @@ def test_scheduled_device_is_named_by_its_link(
     link = tmp_path / "by-id"
     link.symlink_to(loops[0])
 
-    ended = machine.run(
-        *(
-            "schedule",
-            "install",
-            "--cron",
-            "--every",
-            "6h",
-            "--device",
-            str(link),
-            *READS,
-            "--set",
-            "runtime=1",
-        )
-    )
+    ended = machine.run(*("schedule", "install", "--cron", "--every", "6h", "--device", str(link)), *READS)
 
     assert ended.returncode == 0, ended.stderr
     assert f" --device {link} " in table.read_text()

@@ -112,6 +112,28 @@ def test_units_have_the_expected_text() -> None:
     assert write_timer(QUICK) == TIMER
 
 
+def test_dry_run_shows_the_names_of_the_units_that_are_installed(machine: Machine, units: Path) -> None:
+    names = []
+    for place in "abc":
+        (machine.home / place).mkdir()
+        options = (
+            "--systemd",
+            "--every",
+            "6h",
+            "--profile",
+            "quick",
+            "--directory",
+            str(machine.home / place),
+        )
+        planned = machine.run_json("schedule", "install", *options, "--dry-run")["would_write"]
+        assert list(planned) == machine.run_json("schedule", "install", *options)["written"]
+        names += [Path(path).name for path in planned]
+
+    assert names[:2] == ["bench-agent-quick.service", "bench-agent-quick.timer"]
+    assert all(re.fullmatch(r"bench-agent-quick-[0-9a-f]{8}\.(service|timer)", name) for name in names[2:])
+    assert sorted(names) == sorted(path.name for path in units.iterdir() if path.is_file())
+
+
 def test_service_of_a_user_names_the_user() -> None:
     assert "ExecStart=/bin/x\nUser=bench\nSuccessExitStatus=1\n" in write_service(
         QUICK, ("/bin/x",), user="bench"
