@@ -94,6 +94,7 @@ def run_flush(arguments: argparse.Namespace, console: Console) -> ExitCode:
     document = {
         "delivered": sorted(delivery.urls),
         "rejected": delivery.rejected,
+        "rejected_after_receipt": delivery.rejections,
         "remaining": delivery.remaining,
         "problem": delivery.problem if delivery.remaining else None,
     }
@@ -165,6 +166,7 @@ def run_profiles(arguments: argparse.Namespace, console: Console) -> ExitCode:
 
 def run_status(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Show pending, rejected and dropped results, and interrupted sweeps; does not contact the server."""
+    from agent.delivery.deliver import describe_rejections
     from agent.job_state import ExperimentState, StateDirectory, SweepState
     from agent.scheduling.adoption import describe_adoption
 
@@ -184,6 +186,9 @@ def run_status(arguments: argparse.Namespace, console: Console) -> ExitCode:
     for refused in rejected[-10:]:
         detail = refused.reason.get("detail") or refused.reason.get("code") or refused.reason.get("status")
         console.report(f"  {refused.entry.id}  {detail}")
+    rejections = spool.read_rejections()
+    if rejections:
+        console.report(f"  {describe_rejections(rejections)}")
     dropped = spool.read_dropped()
     console.report(
         f"dropped   {dropped.count}"
@@ -217,6 +222,7 @@ def run_status(arguments: argparse.Namespace, console: Console) -> ExitCode:
         "pending_bytes": size_bytes,
         "oldest_at": oldest,
         "rejected": [{"id": refused.entry.id, "reason": dict(refused.reason)} for refused in rejected],
+        "rejected_after_receipt": rejections or None,
         "dropped": dropped.count,
         "last_dropped_at": dropped.last_at,
         "schedule_from_server": adoption,

@@ -8,6 +8,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Callable, Mapping, Sequence
+from urllib.parse import urljoin
 
 from agent.console import Console
 from agent.delivery.client import (
@@ -26,6 +27,7 @@ from agent.quantities import format_duration
 
 _SCHEDULE_FILE = "schedule.json"
 _FIRST_MEMBERS = ("profile", "every_s", "splay_s", "directory")
+_DETAIL_MAXIMUM = 500
 # Minimum time of a request, also at the end of the wait: a slow link needs it.
 _REQUEST_MINIMUM_S = 5.0
 
@@ -35,6 +37,7 @@ class Delivery:
     """The result of a delivery.
 
     urls: of delivered results, rejected: reasons, both by id; remaining: results still in the queue; problem: why.
+    rejections: of results that the server had accepted, as in its last answer; None if there are none.
     """
 
     urls: dict[str, str] = field(default_factory=dict)
@@ -42,6 +45,7 @@ class Delivery:
     remaining: int = 0
     exit_code: ExitCode = ExitCode.OK
     problem: str | None = None
+    rejections: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,7 @@ def deliver(
         try:
             if outcome == DeliveryOutcome.DELIVERED:
                 delivery.urls[entry.id] = _find_url(response, entry.id)
+                delivery.rejections = read_rejections(response.body or {}, client.url)
                 delay_s = 0.0
                 spool.remove(entry)
                 continue
@@ -114,7 +119,36 @@ def deliver(
         console.note(f"{response.describe()}; retrying in {format_duration(delay_s)}")
         time.sleep(delay_s)
     delivery.remaining += len(queue)
+    if delivery.urls and spool.keep_rejections(delivery.rejections):
+        delivery.exit_code = worst(delivery.exit_code, ExitCode.REJECTED)
+        console.warn(describe_rejections(delivery.rejections or {}))
     return delivery
+
+
+def read_rejections(body: Mapping[str, Any], url: str) -> dict[str, Any] | None:
+    """Return what the server says about results that it accepted and rejected later; None without any.
+
+    Members: count, since and received_at (of the oldest and the newest, RFC 3339), detail and page of the newest.
+    """
+    try:
+        last = body["rejected"]["last"]
+        return {
+            "count": int(body["rejected"]["count"]),
+            "since": str(body["rejected"]["since"]),
+            "received_at": str(last["received_at"]),
+            "detail": str(last["detail"])[:_DETAIL_MAXIMUM],
+            "page": urljoin(f"{url}/", str(last["page"])),
+        }
+    except (LookupError, TypeError, ValueError):
+        return None
+
+
+def describe_rejections(rejections: Mapping[str, Any]) -> str:
+    """Return the members of `read_rejections` as text."""
+    return (
+        f"the server rejected {rejections['count']} of the results received since {rejections['since']}, the last "
+        f"of {rejections['received_at']}: {rejections['detail']}; {rejections['page']}"
+    )
 
 
 def _post(client: Client, entry: Entry, *, limit_s: float) -> Response:

@@ -8,7 +8,7 @@ import json
 import os
 import re
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Iterator, Mapping
 
@@ -20,7 +20,10 @@ from agent.trust import find_writer
 _NAME = re.compile(r"(\d{8}T\d{6}Z)-([0-9a-f-]{36})\.json\.gz")
 # Everything that the agent creates in a spool.
 _DIRECTORIES = ("pending", "rejected", "running", "sweeps/mount", "sweeps", "experiments")
-_FILES = ("counts.json", "schedule.json", "requests.json", "adoption.json", "update.json", "lock")
+_FILES = (
+    *("counts.json", "schedule.json", "requests.json", "adoption.json", "rejections.json", "update.json"),
+    "lock",
+)
 # fio's output of the largest shipped profile takes 1 MiB, its envelope 10 % of that.
 _ROOM_BYTES = 4 * 2**20
 
@@ -68,6 +71,7 @@ class Spool:
         self._pending = os.path.join(directory, "pending")
         self._rejected = os.path.join(directory, "rejected")
         self._counts = os.path.join(directory, "counts.json")
+        self._rejections = os.path.join(directory, "rejections.json")
 
     def prepare(self) -> None:
         """Create the directories; ConfigurationError without permission, or if another user can write to them."""
@@ -230,6 +234,22 @@ class Spool:
         if not isinstance(count, int) or not isinstance(last_at, str):
             return DroppedResults(0, None)
         return DroppedResults(count, last_at)
+
+    def read_rejections(self) -> dict[str, Any]:
+        """Return what the last delivery learned about results that the server rejected later; {} for nothing."""
+        return _read_json(self._rejections)
+
+    def keep_rejections(self, rejections: Mapping[str, Any] | None) -> bool:
+        """Store what a delivery learned, None for nothing; return whether a rejection is newer than those known."""
+        known = self.read_rejections()
+        if rejections is None:
+            _unlink(self._rejections)
+            return False
+        if rejections != known:
+            # On a full disk the next delivery tells it again.
+            with suppress(OSError):
+                write_durably(self._rejections, json.dumps(rejections).encode())
+        return str(rejections["received_at"]) > str(known.get("received_at", ""))
 
     def _find_surplus(self, entries: list[Entry]) -> list[Entry]:
         """Return the oldest entries to drop; the newest always stays."""

@@ -210,8 +210,10 @@ def poll_requests(session: Session, *, budget_s: float) -> PollResult:
     poller = _Poller(session, session.make_client(), policy, ledger, budget_s)
     with session.spool.lock():
         # The result of a request whose agent was killed: the server would offer the request again.
-        session.deliver(poller.client, budget_s=budget_s)
+        delivery = session.deliver(poller.client, budget_s=budget_s)
         result = PollResult()
+        if delivery.exit_code == ExitCode.REJECTED:
+            result.exit_code = delivery.exit_code
         for _ in range(_RUNS_MAXIMUM):
             requested = _ask(poller, result)
             if requested is None or not _settle(poller, requested, result):
@@ -234,10 +236,10 @@ def _ask(poller: _Poller, result: PollResult) -> RequestedRun | None:
         requested = read_requested_run(document)
         if document is not None and requested is None:
             result.problem = "the server sent a request that this version cannot read; update bench-agent"
-            result.exit_code = ExitCode.CONFIGURATION
+            result.exit_code = worst(result.exit_code, ExitCode.CONFIGURATION)
         return requested
     result.problem = f"requests: {response.describe()}"
-    result.exit_code = find_exit_code(response)
+    result.exit_code = worst(result.exit_code, find_exit_code(response))
     return None
 
 

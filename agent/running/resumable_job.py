@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Callable, Mapping
 from urllib.parse import urljoin
 
-from agent.exit_codes import ConfigurationError, ExitCode
+from agent.exit_codes import ConfigurationError, ExitCode, worst
 from agent.job_state import JobState, State, StateDirectory
 from agent.measuring.workspace import clean_leftovers
 from agent.running.session import Session
 
 if TYPE_CHECKING:
     from agent.delivery.client import Client
+    from agent.delivery.deliver import Delivery
 
 # After a failed delivery, the next attempt is made after this time, not after each step.
 _DELIVERY_PAUSE_S = 600.0
@@ -30,6 +31,7 @@ class ResultSender:
     client: Client | None
     urls: dict[str, str] = field(default_factory=dict)
     rejected: dict[str, str] = field(default_factory=dict)
+    exit_code: ExitCode = ExitCode.OK
     _not_before: float = float("-inf")
 
     def deliver(self) -> None:
@@ -44,8 +46,7 @@ class ResultSender:
         delivery = deliver(
             self.session.spool, client, console=self.session.console, budget_s=_BUDGET_S, retries=False
         )
-        self.urls.update(delivery.urls)
-        self.rejected.update(delivery.rejected)
+        self._note(delivery)
         if delivery.remaining:
             self._not_before = time.monotonic() + _DELIVERY_PAUSE_S
             self.session.console.note(f"{delivery.problem}; results stay in the spool, measuring continues")
@@ -55,9 +56,14 @@ class ResultSender:
         if self.client is None:
             return ExitCode.OK
         delivery = self.session.deliver(self.client, budget_s=budget_s)
+        self._note(delivery)
+        return worst(self.exit_code, delivery.exit_code)
+
+    def _note(self, delivery: Delivery) -> None:
         self.urls.update(delivery.urls)
         self.rejected.update(delivery.rejected)
-        return delivery.exit_code
+        if delivery.exit_code == ExitCode.REJECTED:
+            self.exit_code = ExitCode.REJECTED
 
     def is_spooled(self, run_id: str) -> bool:
         """Return whether a result is in the spool."""

@@ -50,11 +50,12 @@ def run_profile(arguments: argparse.Namespace, session: Session) -> ExitCode:
         try:
             run = measure(request, session)
         except (CannotMeasure, TooBusy) as error:
+            code = ExitCode.OK
             if client is not None and not session.console.is_terminal:
                 _report_attempt(request, error, session, started_at=started_at)
-                session.deliver(client, budget_s=arguments.budget)
+                code = session.deliver(client, budget_s=arguments.budget).exit_code
             if isinstance(error, TooBusy):
-                return _skip_run(error, request, session=session)
+                return _skip_run(error, request, session=session, code=code)
             raise
         if client is None:
             session.trim()
@@ -274,12 +275,13 @@ def _wait_for_start(arguments: argparse.Namespace, request: RunRequest, *, sessi
     wait_splay(delay_s, lambda: session.console.note(f"starting in {format_duration(delay_s)}"))
 
 
-def _skip_run(busy: TooBusy, request: RunRequest, *, session: Session) -> ExitCode:
-    """Skip the run: with exit code 0 under --skip-if-busy, else by raising TooBusy."""
+def _skip_run(busy: TooBusy, request: RunRequest, *, session: Session, code: ExitCode) -> ExitCode:
+    """Skip the run under --skip-if-busy, else raise TooBusy. code: of the delivery, of which only REJECTED counts."""
     if not request.limits.is_quiet:
         raise busy
     session.console.note(f"skipped: {busy}")
-    return session.finish(ExitCode.OK, {"id": None, "state": "skipped", "reason": str(busy)})
+    code = code if code == ExitCode.REJECTED else ExitCode.OK
+    return session.finish(code, {"id": None, "state": "skipped", "reason": str(busy)})
 
 
 def read_target_pairs(arguments: argparse.Namespace) -> dict[str, str]:
@@ -346,6 +348,7 @@ def _report(
         "comparison_problem": shown.problem if shown else None,
         "remaining": delivery.remaining,
         "problem": delivery.problem if delivery.remaining else None,
+        "rejected_after_receipt": delivery.rejections,
     }
     return session.finish(worst(*codes), document)
 

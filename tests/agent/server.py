@@ -161,6 +161,8 @@ class HostileServer(ThreadingHTTPServer):
         # What is wanted of the host: see `want`; what it reported.
         self.adoption: Reply = reply_problem(404, "not-found")
         self.adoptions: list[dict[str, object]] = []
+        # Results that it rejected after their receipt, as in its answers; see `reject_later`.
+        self.rejected: dict[str, object] | None = None
         # Requested runs that are offered, oldest first, until their start or end is reported; what was reported.
         self.offers: list[dict[str, object]] = []
         # Offers a run to a host that waits.
@@ -203,6 +205,12 @@ class HostileServer(ThreadingHTTPServer):
         """Announce the version of the agent that the server ships."""
         self.announced = {"Bench-Agent-Version": version}
 
+    def reject_later(self, detail: str, *, received_at: str) -> None:
+        """Tell in each answer that a result was rejected after its receipt."""
+        last = {"id": "6f1c2a9e", "title": "no-report", "detail": detail, "received_at": received_at}
+        last["page"] = "/uploads/6f1c2a9e/"
+        self.rejected = {"count": 3, "since": "2026-11-20T10:00:00Z", "last": last}
+
     def want(self, *wanted: Mapping[str, object], version: str = "ab12") -> None:
         """Want these schedules of the host."""
         document = {"version": version, "wanted": list(wanted)}
@@ -229,6 +237,8 @@ def accept(handler: Handler, body: bytes) -> None:
         submission_id, is_new = (handler.server.accept_output if is_output else handler.server.accept)(body)
         url = f"/api/v1/submissions/{submission_id}"
         document = {"id": submission_id, "state": "received", "url": url}
+        if handler.server.rejected:
+            document["rejected"] = handler.server.rejected
         if is_new:
             handler.server.first_answers[submission_id] += 1
             handler.answer(202, document, {"Location": url})

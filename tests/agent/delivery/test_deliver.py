@@ -170,6 +170,8 @@ def test_delay_beyond_the_budget_is_not_started(spool: Spool, server: HostileSer
 class SlowClient:
     """A client whose requests take ten seconds of a clock."""
 
+    url = "http://bench.example"
+
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s = 0.0
         self.limits_s: list[float] = []
@@ -227,3 +229,64 @@ def test_unreadable_file_does_not_block_the_others(spool: Spool, server: Hostile
     delivery = send(spool, server, budget_s=1.0)
 
     assert (set(delivery.urls), delivery.remaining) == (set(IDS[1:]), 1)
+
+
+def test_rejection_after_receipt_is_told_once_and_shown_until_it_is_over(
+    host: Machine, server: HostileServer
+) -> None:
+    server.reject_later("no fio report found", received_at="2026-11-21T10:00:00Z")
+    text = (
+        "the server rejected 3 of the results received since 2026-11-20T10:00:00Z, the last of "
+        f"2026-11-21T10:00:00Z: no fio report found; {server.url}/uploads/6f1c2a9e/"
+    )
+
+    first, again, status = host.measure(), host.measure(), host.run("status").stdout
+    assert (first.returncode, text in first.stderr) == (6, True)
+    assert (again.returncode, text in again.stderr, f"\n  {text}\n" in status) == (0, False, True)
+    assert host.run_json("status")["rejected_after_receipt"]["count"] == 3
+
+    server.reject_later("another", received_at="2026-11-22T10:00:00Z")
+    assert host.measure("--skip-if-busy", "20").returncode == 6
+
+    server.rejected = None
+    assert (host.measure().returncode, "the server rejected" in host.run("status").stdout) == (0, False)
+
+
+def test_rejection_after_receipt_reaches_flush_polls_sweeps_and_skipped_runs(
+    host: Machine, server: HostileServer
+) -> None:
+    host.configure("requests", allow="quick", directories=str(host.directory))
+    commands = [
+        ("flush",),
+        ("poll",),
+        ("sweep", "--directories", str(host.directory), "--profile", "quick", "--set", "runtime=1,2"),
+        (
+            "run",
+            "--profile",
+            "quick",
+            "--directory",
+            str(host.directory),
+            "--max-load",
+            "0.0001",
+            "--skip-if-busy",
+        ),
+    ]
+    for day, command in enumerate(commands, 10):
+        server.rejected = None
+        host.measure("--no-send")
+        server.reject_later("no fio report found", received_at=f"2026-11-{day}T10:00:00Z")
+
+        ended = host.run(*command)
+
+        assert (ended.returncode, "no fio report found" in ended.stderr) == (6, True), ended
+
+
+@pytest.mark.parametrize(
+    "rejected", ["x", {}, {"count": "x", "since": "", "last": {}}, {"count": 1, "last": 5}]
+)
+def test_rejections_of_another_form_are_ignored(
+    host: Machine, server: HostileServer, rejected: object
+) -> None:
+    server.rejected = rejected  # type: ignore[assignment]
+
+    assert host.measure().returncode == 0
