@@ -62,7 +62,7 @@ UNTOUCHED = dict.fromkeys(NAMES, CONTENT)
 
 @pytest.fixture
 def other() -> Iterator[OtherUser]:
-    with tempfile.TemporaryDirectory(dir="/tmp") as place:
+    with tempfile.TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as place:
         yield OtherUser(Path(place))
 
 

@@ -80,7 +80,7 @@ def check_agreement(machine: Machine, status: int, *, is_known_of_old_agents: bo
         (make_report(*JOBS), "exit 0", ""),
         (make_report(*JOBS), "echo 'fio: latency target' >&2; exit 3", "failed with status 3: fio: latency"),
         (make_report(*JOBS), "kill -9 $$", "was killed by signal 9"),
-        (make_report(*JOBS), "sleep 60", "was stopped after the time limit of 1 s"),
+        (make_report(*JOBS), "exec sleep 60", "was stopped after the time limit of 1 s"),
         (
             make_report(*JOBS, error=28),
             "exit 0",
@@ -148,16 +148,16 @@ class TestRealFio:
         )
 
     def test_run_that_succeeds_is_valid(self, host: Machine) -> None:
-        process = self.start(host)
+        process = self.start(host, "--set", "runtime=1")
         process.communicate(timeout=120)
 
         assert check_agreement(host, process.returncode).has_failed is False
 
     def test_time_limit_cuts_a_run(self, host: Machine) -> None:
-        process = self.start(host, "--time-limit", "4")
+        process = self.start(host, "--time-limit", "2")
         process.communicate(timeout=120)
 
-        assert "time limit of 4 s" in check_agreement(host, process.returncode).command["failure"]
+        assert "time limit of 2 s" in check_agreement(host, process.returncode).command["failure"]
 
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
     def test_signal_ends_fio(self, host: Machine, number: signal.Signals) -> None:

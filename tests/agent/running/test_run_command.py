@@ -251,7 +251,7 @@ def test_unattended_run_that_cannot_start_is_reported_with_its_reason(
 
 def test_missing_fio_is_reported_when_the_server_is_back(host: Machine, server: HostileServer) -> None:
     (host.home / "fio").unlink()
-    host.measure(BENCH_AGENT_URL="http://127.0.0.1:9")
+    host.measure("--budget", "0.1", BENCH_AGENT_URL="http://127.0.0.1:9")
     waiting = host.pending()
 
     host.run("flush")
