@@ -1,14 +1,17 @@
 """A device that stops answering: its runs measure 0, and an incident says so."""
 
 import json
+import re
+from collections.abc import Sequence
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import pytest
 
 from benchapp import tasks
 from benchapp.accounts.write.tokens import issue_token
-from benchapp.models import Host, Incident, Measurement, Run, Scope
+from benchapp.models import Change, Host, Incident, Measurement, Run, Scope, Series
 from tests.envelopes import pack_envelope
 from tests.factories import NOON, make_user
 from tests.intake.api.test_posts import post
@@ -56,36 +59,84 @@ def make_report(run: int, read: dict[str, Any], *, write: dict[str, Any] = IDLE,
     )
 
 
-def post_runs(reports: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Post the runs of a host, and have the workers do what they do."""
+def post_runs(
+    reports: Sequence[str | None], monkeypatch: pytest.MonkeyPatch, *, drives: Sequence[str] = ("/data",)
+) -> list[list[tuple[str, str]]]:
+    """Post the runs of a host, and have the workers do what they do; return title and severity of incidents after each.
+
+    reports: of each run on the last of the drives; all others are as at the start.
+    """
     silence_queue(monkeypatch)
     with at_time(NOON - STEP):
         host = Host.objects.create(name="db-1")
         token = issue_token(scope=Scope.INGEST, host=host)[1]
+    incidents: list[list[tuple[str, str]]] = []
     for run, report in enumerate(reports):
         with at_time(NOON + run * STEP + timedelta(minutes=2)):
             started_at = (NOON + run * STEP).isoformat()
-            body = pack_envelope(started_at=started_at, finished_at=None, fio_output=report)
-            assert post(body, token).status == 202
+            for drive in drives:
+                output = report if drive == drives[-1] else make_report(run, read_at(speed_of(run)))
+                body = pack_envelope(
+                    started_at=started_at, finished_at=None, fio_output=output, target={"name": drive}
+                )
+                assert post(body, token).status == 202
             tasks.normalize()
             if run >= 29:
                 tasks.judge()
+        incidents.append(list(Incident.objects.values_list("title", "severity")))
+    return incidents
 
 
-def test_device_that_stops_answering_opens_an_incident(client, monkeypatch) -> None:
-    speeds = [10_000 + 25 * (run % 5 - 2) for run in range(30)]
-    reports = [make_report(run, read_at(iops)) for run, iops in enumerate(speeds)]
-    reports += [make_report(run, HANGING) for run in range(30, 40)]
+def speed_of(run: int) -> int:
+    return 10_000 + 25 * (run % 5 - 2)
 
-    post_runs(reports, monkeypatch)
 
+def test_drive_that_stops_answering_is_an_incident_at_once_and_failing(client, monkeypatch) -> None:
+    reports = [make_report(run, read_at(speed_of(run))) for run in range(30)]
+    reports += [make_report(run, HANGING) for run in range(30, 33)]
+
+    incidents = post_runs(reports, monkeypatch, drives=("/fast", "/slow"))
+
+    stopped = [("db-1, /slow: no I/O in 1 of 2 series", "high")]
+    assert incidents[29:] == [[], [], stopped, stopped]
     change = Incident.objects.get().changes.get(metric="iops")
-    assert (change.relative, change.is_regression) == (-1.0, True)
+    assert (change.relative, change.is_regression, change.state) == (-1.0, True, "confirmed")
     client.force_login(make_user())
-    with at_time(NOON + 40 * STEP):
-        page = " ".join(client.get("/hosts/db-1/").content.decode().split())
-    assert "1 open regression" in page
-    assert "−100" in page
+    with at_time(NOON + 33 * STEP):
+        host = read_text(client, "/hosts/db-1/")
+        series = {
+            name: read_text(client, f"/series/{pk}/")
+            for pk, name in Series.objects.values_list("pk", "target_name")
+        }
+        hosts, overview = read_text(client, "/hosts/"), read_text(client, "/")
+        detection = read_text(client, f"/series/{change.series_id}/detection/?metric=iops")
+    assert "1 open regression" in host
+    assert "quick on /slow: no valid value since" in host
+    assert "no I/O completed: the storage did not answer" in host
+    assert "no valid value since" in series["/slow"]
+    assert "no valid value since" not in series["/fast"]
+    assert "1 failing" in hosts
+    assert "1 failing host" in overview
+    assert detection.count("> 99.99 %") == 1
+    assert "below threshold" not in detection
+
+
+@pytest.mark.parametrize(("outage", "states"), [((30,), []), ((30, 31), ["confirmed"])])
+def test_outage_of_one_run_is_no_incident_and_one_of_two_recovers(
+    outage: Sequence[int], states: list[str], monkeypatch
+) -> None:
+    reports = [make_report(run, HANGING if run in outage else read_at(speed_of(run))) for run in range(38)]
+
+    incidents = post_runs(reports, monkeypatch)
+
+    assert incidents[31] == [("db-1, /data: no I/O in 1 series", "high")] * len(states)
+    assert list(Change.objects.filter(metric="iops").values_list("state", flat=True)) == states
+    assert not Incident.objects.filter(recovered_at=None).exists()
+
+
+def read_text(client, path: str) -> str:
+    """Return the text of a page without tags."""
+    return unescape(" ".join(re.sub("<[^>]*>", " ", client.get(path).content.decode()).split()))
 
 
 def test_direction_that_was_asked_for_and_did_nothing_measures_zero(monkeypatch) -> None:

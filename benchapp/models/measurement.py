@@ -15,6 +15,10 @@ from benchapp.models.host import Host
 from benchapp.models.series import DirectionName, Environment, Series, Target
 from benchapp.models.submission import Submission
 
+# A run failed, or a direction that it was asked for did no I/O. The same in SQL, of a table `run`.
+HAS_NO_VALUE: Final = ~models.Q(error=0) | models.Q(badges__contains=["no-io"])
+HAS_NO_VALUE_SQL: Final = "(run.error <> 0 OR run.badges @> ARRAY['no-io']::varchar(30)[])"
+
 
 class Run(models.Model):
     """One execution of fio.
@@ -57,10 +61,8 @@ class Run(models.Model):
             models.Index(fields=["-started_at", "-id"], name="run_by_time"),
             # series.read.runs.list_runs of one host; storage.read.hosts: last run of each.
             models.Index(fields=["host", "-started_at", "-id"], name="run_by_host"),
-            # requests.read.failing: recent failed runs of each host; small, as few fail.
-            models.Index(
-                fields=["host", "-started_at"], name="run_failed_by_host", condition=~models.Q(error=0)
-            ),
+            # requests.read.failing: recent runs of each host without a valid value; small, as few fail.
+            models.Index(fields=["host", "-started_at"], name="run_failed_by_host", condition=HAS_NO_VALUE),
             # series.read.runs.list_runs of one profile.
             models.Index(
                 Upper("profile"),

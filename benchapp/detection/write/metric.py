@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from benchapp.detection.changepoints.detector import VERSION, ChangePoint, bound_chance, judge_values
 from benchapp.detection.changepoints.estimates import ShiftLevel, describe_level, measure_shift
-from benchapp.detection.changepoints.segmentation import take_median
+from benchapp.detection.changepoints.segmentation import LEAST_LEVEL, take_median
 from benchapp.detection.rules.baselines import (
     DetectedStep,
     describe_gradual_change,
@@ -70,9 +70,9 @@ _SUSPICION_CHANCE: Final = 1 / 26_000
 class DetectedChange:
     """A detected change. index: of the first run of the new level; relative, low, high: relative to the old median.
 
-    chance: that noise alone causes it anywhere in the segment. separation: gap between all values before and after, as
-    share of the shift; 0 if they overlap. is_lasting: detected 5 runs ago too. usual_spread: of comparable series, if
-    this one was too young to know its own.
+    chance: that noise alone causes it anywhere in the segment; 0 if the storage stopped. separation: gap between all
+    values before and after, as share of the shift; 0 if they overlap. is_lasting: detected 5 runs ago too, or certain.
+    usual_spread: of comparable series, if this one was too young to know its own.
     """
 
     index: int
@@ -140,6 +140,9 @@ def judge_metric(
                 states=two_states,
             )
         ]
+    stop = _find_stop(values)
+    if stop is not None:
+        found = [change for change in found if not _is_near(change, [(stop.index, False)])] + [stop]
     starts = [change.index for change in found]
     start = max(starts, default=0)
     fresh = [change for change in found if not _is_near(change, confirmed)]
@@ -163,7 +166,7 @@ def judge_metric(
     return MetricResult(
         values=values,
         changes=tuple(
-            replace(change, is_lasting=(change.index, change.is_rise) in lasting)
+            replace(change, is_lasting=change is stop or (change.index, change.is_rise) in lasting)
             for change in found
             if change.relative
         ),
@@ -236,6 +239,20 @@ def _find_changes(
             usual_spread=usual_spread,
         )
     ]
+
+
+def _find_stop(values: Floats) -> DetectedChange | None:
+    """Return the change to 0 of a storage that stopped: the newest runs are 0, at least two, none of the 60 before is.
+
+    It needs no statistics: noise does not make a positive level 0.
+    """
+    is_positive = values > 0
+    index = int(np.flatnonzero(is_positive)[-1]) + 1 if is_positive.any() else 0
+    before, after = values[:index][-MOST_KNOWN_RUNS:], values[index:]
+    is_certain = len(values) >= RUNS_MINIMUM and len(after) >= FAR_RUNS and not after.any() and before.all()
+    if not is_certain or len(before) < LEAST_LEVEL:
+        return None
+    return DetectedChange(index, describe_level(before), describe_level(after), -1.0, -1.0, -1.0, chance=0.0)
 
 
 def _find_lasting(
@@ -510,7 +527,8 @@ def _is_present(values: Floats, change: StoredChange, detected: Sequence[Detecte
 
 
 def _has_lasted(values: Floats, change: StoredChange) -> bool:
-    return _count_runs(values, change) >= NEWEST_RUNS
+    # A level of 0 is certain, however short.
+    return not change.after.median or _count_runs(values, change) >= NEWEST_RUNS
 
 
 def _find_end(values: Floats, change: StoredChange) -> int:

@@ -207,7 +207,8 @@ def _exceeds_noise(relative: float, result: DetectionResult) -> bool:
     """Return whether a change exceeds the noise of a series that is too noisy."""
     if result.status != DetectionStatus.NOISY or result.smallest_detectable_change is None:
         return True
-    return relative > -1 and abs(log1p(relative)) > log1p(result.smallest_detectable_change)
+    # A level of 0 exceeds any noise.
+    return relative <= -1 or abs(log1p(relative)) > log1p(result.smallest_detectable_change)
 
 
 def _read_results(rows: Iterable[Mapping[str, Any]]) -> dict[tuple[int, str], DetectionResult]:

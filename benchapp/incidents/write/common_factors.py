@@ -119,7 +119,8 @@ class Breadth:
     """Affected and measured series of an incident. common_factors: as `Incident.common_factors`.
 
     reach: the share of the series of its hosts and pools that is affected, or of those of its volume type if larger.
-    target: the name of the one target whose series are affected, "" if there are several or no others.
+    target: the name of the one target whose series are affected, "" if there are several; has_other_targets: series of
+    others are not.
     """
 
     scopes: tuple[str, ...]
@@ -128,6 +129,7 @@ class Breadth:
     reach: float
     common_factors: list[dict[str, Any]]
     target: str = ""
+    has_other_targets: bool = False
 
 
 def measure_breadth(incident: Incident) -> Breadth:
@@ -142,8 +144,10 @@ def measure_breadth(incident: Incident) -> Breadth:
         changed, others, FACTOR_DIMENSIONS, paired=_PAIRED, names=_NAMES, part_of=_PART_OF
     )
     factors = [_describe(one, len(changed)) for one in found]
-    target = _find_target(changed, others)
-    if target and not any("target_name" in one.dimensions for one in found):
+    names = {cell["target_name"] or "" for cell in changed}
+    target = names.pop() if len(names) == 1 else ""
+    is_apart = any(cell["target_name"] != target for cell in others)
+    if target and is_apart and not any("target_name" in one.dimensions for one in found):
         factors.append(_entry("target_name", target, 1.0, f"{name_value('target_name', target)} only"))
     if not others and len(changed) > 1:
         everything = f"all {format_integer(len(changed))} series"
@@ -164,14 +168,7 @@ def measure_breadth(incident: Incident) -> Breadth:
             factors.extend(_compare_elsewhere(incident, scopes[0], changed))
     shares = [one.coverage for one in found if one.dimensions == ("volume_type",)]
     reach = max([len(changed) / max(len(cells), 1), *shares])
-    return Breadth(tuple(scopes), len(changed), len(cells), reach, factors, target)
-
-
-def _find_target(changed: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> str:
-    """Return the name of the target that all changed series have and another one has not; else ""."""
-    names = {cell["target_name"] for cell in changed}
-    is_one = len(names) == 1 and any(cell["target_name"] not in names for cell in others)
-    return names.pop() or "" if is_one else ""
+    return Breadth(tuple(scopes), len(changed), len(cells), reach, factors, target, is_apart)
 
 
 def _read_cells(scopes: Sequence[str]) -> Iterator[dict[str, Any]]:

@@ -601,13 +601,14 @@ def find_start(changes: Sequence[Change], metric: str) -> datetime:
 def write_title(typical: MetricSize, breadth: Breadth, *, slope: Slope | None) -> str:
     """Return the title: place, typical metric, median and range of its changes, number of its series, common factor.
 
-    The place is the host or pool, with the target if only one of its targets is affected.
-
-    slope: of a gradual change.
+    The place is the host or pool, with the target if only one of its targets is affected, or if it stopped. slope: of a
+    gradual change.
     """
     scopes = breadth.scopes
     place = scopes[0].partition(":")[2] if len(scopes) == 1 else name_scopes(scopes)
-    place += f", {breadth.target}" if breadth.target else ""
+    is_stop = typical.high == -1
+    names_target = bool(breadth.target) and (breadth.has_other_targets or is_stop)
+    place += f", {breadth.target}" if names_target else ""
     counts = [format_integer(count) for count in (typical.series, breadth.all_cells)]
     cells = f"{' of '.join(counts)} series" if breadth.all_cells > 1 else "1 series"
     size = format_signed_percent(typical.relative)
@@ -618,8 +619,9 @@ def write_title(typical: MetricSize, breadth: Breadth, *, slope: Slope | None) -
     if slope is not None:
         verb = "decreased" if typical.relative < 0 else "increased"
         size = f"{verb} by {size.replace('−', '').replace('+', '')} {_write_days(slope)}"
-    title = f"{place}: {CATALOG[typical.metric].label} {size} in {cells}"
-    said = ("scope", "target_name") if breadth.target else ("scope",)
+    change = "no I/O" if is_stop else f"{CATALOG[typical.metric].label} {size}"
+    title = f"{place}: {change} in {cells}"
+    said = ("scope", "target_name") if names_target else ("scope",)
     factors: list[dict[str, Any]] = [one for one in breadth.common_factors if one["dimension"] not in said][
         :1
     ]

@@ -13,7 +13,7 @@ from benchapp.catalog.grammar import BadFilter, parse_filter
 from benchapp.detection.rules.staleness import FAILED_RUNS, ExpectedRun, expect_run
 from benchapp.models import Host, PlannedEvent, PlannedEventKind, Run, State, Submission
 from benchapp.models.coverage import match_hosts
-from benchapp.models.measurement import read_last_runs
+from benchapp.models.measurement import HAS_NO_VALUE, read_last_runs
 from benchapp.requests.read.failing import FailedRuns, list_failing, read_all_failed
 
 log = structlog.get_logger(__name__)
@@ -57,7 +57,7 @@ def read_failing_states(reported: Collection[int], *, now: datetime) -> dict[int
     hosts = list(Host.objects.active().filter(pk__in=[*failed, *reported]).order_by("name"))
     maintained = _read_maintenance(hosts, now=now) if hosts else {}
     valid = dict(
-        Run.objects.filter(host__in=reported, error=0, excluded_at__isnull=True)
+        Run.objects.filter(~HAS_NO_VALUE, host__in=reported, excluded_at__isnull=True)
         .values_list("host_id")
         .annotate(Max("started_at"))
         if reported

@@ -12,14 +12,16 @@ from benchapp.catalog.metrics import describe_error
 from benchapp.detection.rules.staleness import STALE_AFTER, find_failing_at
 from benchapp.framework.read.binary_columns import fetch_rows
 from benchapp.models import Host
+from benchapp.models.measurement import HAS_NO_VALUE_SQL
 
 # Runs that a person excluded, and copies, count neither way. A target without a name may be any: a run that fails early
 # does not report it. An attempt names a directory: its target is that of the series of its host that it lies on.
-_FAILURES: Final = """
+_FAILURES: Final = f"""
   SELECT run.host_id, run.profile, target.target_name, started_at, '/runs/' || run.id || '/' AS path,
-   coalesce(command->>'failure', '') AS reason, error
+   CASE error WHEN 0 THEN 'no I/O completed: the storage did not answer'
+    ELSE coalesce(command->>'failure', '') END AS reason, error
   FROM benchapp_run AS run JOIN benchapp_target AS target ON target.id = run.target_id
-  WHERE error <> 0 AND excluded_at IS NULL
+  WHERE {HAS_NO_VALUE_SQL} AND excluded_at IS NULL
   UNION ALL
   SELECT attempt.host_id, profile, (
     SELECT series.target_name FROM benchapp_host AS host JOIN benchapp_series AS series
@@ -29,7 +31,7 @@ _FAILURES: Final = """
     ORDER BY length(series.target_name) DESC LIMIT 1), started_at, '/hosts/' || host.name || '/#attempts',
    coalesce(nullif(reason, ''), reason_code), 0
   FROM benchapp_attempt AS attempt JOIN benchapp_host AS host ON host.id = attempt.host_id
-"""
+"""  # noqa: S608
 # Of the failures since the last value, the three oldest and the three newest are enough.
 _FAILED_RUNS: Final = f"""
 WITH recent AS (
@@ -42,7 +44,8 @@ SELECT host_id, profile, target_name, path, reason, error, valid.started_at,
 FROM recent
 LEFT JOIN LATERAL (
   SELECT started_at FROM benchapp_run AS run JOIN benchapp_target AS target ON target.id = run.target_id
-  WHERE run.host_id = recent.host_id AND run.profile = recent.profile AND error = 0 AND excluded_at IS NULL
+  WHERE run.host_id = recent.host_id AND run.profile = recent.profile
+   AND NOT {HAS_NO_VALUE_SQL} AND excluded_at IS NULL
    AND (target.target_name = recent.target_name OR target.target_name IS NULL OR recent.target_name IS NULL)
   ORDER BY started_at DESC LIMIT 1) AS valid ON TRUE
 CROSS JOIN LATERAL (

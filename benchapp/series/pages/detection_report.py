@@ -22,6 +22,7 @@ from benchapp.catalog.metrics import (
 from benchapp.charts.pages.history import HistoryFigure, HistoryRequest, make_history_figure, write_query
 from benchapp.detection.write.dry_run import DetectionReport, FoundChange, report_detection
 from benchapp.detection.write.histories import to_time
+from benchapp.detection.write.metric import DetectedChange
 from benchapp.framework.pages.access import may_read
 from benchapp.framework.pages.command_lines import format_curl_command
 from benchapp.framework.pages.filter_bar import keep_query
@@ -172,15 +173,18 @@ def make_evidence_lines(report: DetectionReport, metric: Metric) -> list[dict[st
     """Return the detected changes, newest first: reported, below the threshold, suspected."""
     threshold = format_percent(report.policy.smallest_change)
     named = [
-        *(
-            (change, "detected 5 runs ago, too" if change.found.is_lasting else "detected")
-            for change in report.changes
-        ),
+        *((change, _describe_detection(change.found)) for change in report.changes),
         *((change, f"below the threshold of {threshold}") for change in report.too_small),
         *([(report.suspicion, "suspected: fewer than three runs")] if report.suspicion else []),
     ]
     named.sort(key=lambda item: item[0].at, reverse=True)
     return [_make_evidence_line(change, result, metric) for change, result in named]
+
+
+def _describe_detection(found: DetectedChange) -> str:
+    if not found.chance:
+        return "no I/O: certain with two runs"
+    return "detected 5 runs ago, too" if found.is_lasting else "detected"
 
 
 def _make_evidence_line(change: FoundChange, result: str, metric: Metric) -> dict[str, Any]:
@@ -214,10 +218,7 @@ def describe_acceptance(
         {
             "at": change.started_at,
             "incident_id": change.incident_id,
-            "confidence": format_confidence(1 - test.chance),
             "simultaneous": format_count(test.simultaneous, "series"),
-            "joint_chance": format_chance(test.joint_chance),
-            "allowed_chance": format_chance(test.allowed_chance),
             "result": _describe_result(test),
         }
         for change in changes
@@ -244,20 +245,6 @@ def _describe_result(test: ChangeAcceptance) -> str:
     if test.is_significant:
         return "significant together; not one of the certain ones"
     return "waits: noise may cause it"
-
-
-def format_chance(chance: float) -> str:
-    """Format the chance that noise causes a change: "1 in 120", "1 in 10⁹"."""
-    if chance <= 0:
-        return "< 1 in 10¹⁵"
-    if chance >= 0.5:
-        return "likely"
-    odds = 1 / chance
-    if odds < 10_000:
-        return f"1 in {format_count(round(odds), 'run').rpartition(' ')[0]}"
-    exponent = min(len(f"{odds:.0f}") - 1, 15)
-    digits = str(exponent).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    return f"1 in 10{digits}"
 
 
 def describe_grouping(incidents: Sequence[Incident]) -> list[tuple[Incident, str]]:
@@ -331,10 +318,7 @@ def _list_change_needs(change: ChangeRow, test: ChangeAcceptance | None, *, now:
             if test.required_series is not None and test.required_series > 1
             else ""
         )
-        yield (
-            f"{name} opens an incident at a chance of {format_chance(test.required_chance)} that noise causes it"
-            f" (now {format_chance(test.chance)}), which more runs at the new level give{together}."
-        )
+        yield f"{name} opens an incident with more runs at the new level{together}."
 
 
 @require_safe
