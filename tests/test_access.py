@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from django.db import transaction
@@ -43,6 +43,12 @@ SIGNED_IN = ("viewer", "admin", "admin token")
 # One test asks for all of them, as making the rows and clients takes longer than most answers.
 ROWS = [(route, row) for route, rows in TABLE.items() for row in rows]
 METHODS = {"GET", "POST", "PUT", "PATCH", "DELETE"}
+# Parts of addresses that name nothing, beside numbers.
+NOTHING = {
+    "name": "nobody",
+    "public_id": "x" * 12,
+    **dict.fromkeys(("submission_id", "request_id", "bulk"), UUID(int=7)),
+}
 # What `drawn_once` has drawn.
 IMAGES: dict[tuple, Any] = {}
 
@@ -127,10 +133,14 @@ def make_parts() -> dict[str, Any]:
     }
 
 
+def fill(route: str, parts: dict[str, Any]) -> str:
+    return "/" + re.sub(r"<\w+:(\w+)>", lambda match: str(parts[match[1]]), route)
+
+
 @pytest.fixture
 def address_of(site: Site) -> Callable[[str], str]:
     """Give a function that fills a route with parts of addresses."""
-    return lambda route: "/" + re.sub(r"<\w+:(\w+)>", lambda match: str(site.parts[match[1]]), route)
+    return lambda route: fill(route, site.parts)
 
 
 @pytest.fixture
@@ -240,6 +250,40 @@ def test_method_without_a_row_is_let_in_nowhere(clients, address_of):
     ]
 
     assert let_in == []
+
+
+@pytest.mark.django_db
+def test_what_does_not_exist_is_not_found_in_words(site):
+    unclear = {}
+    for route, row in ROWS:
+        names = [name for name in re.findall(r":(\w+)>", route) if name in NOTHING or name.endswith("_id")]
+        if not names or "+" not in row.cells:
+            continue
+        address = fill(route, site.parts | {name: NOTHING.get(name, 9999) for name in names})
+        response = ask(site.clients[ACTORS[row.cells.index("+")]], row.method, address)
+        text = response.content.decode()
+        # A form that is empty or a button of a list says so above the list; a body without its fields comes first.
+        is_refused_before = row.method != "GET" and response.status_code in (302, 400)
+        is_named = re.search("do(es)? not exist|(have|has) no |No maintenance", text)
+        if not is_refused_before and (response.status_code != 404 or not is_named):
+            unclear[row.method, address] = (response.status_code, text[:200])
+
+    assert unclear == {}
+
+
+@pytest.mark.django_db
+def test_nothing_is_changed_from_another_site(clients, address_of):
+    clients["admin"].handler.enforce_csrf_checks = True
+
+    let_in = {
+        (row.method, route)
+        for route, row in ROWS
+        if row.method != "GET"
+        and row.cells[ACTORS.index("admin")] == "+"
+        and ask(clients["admin"], row.method, address_of(route)).status_code != 403
+    }
+
+    assert let_in == set()
 
 
 def find_loose_caching(route: str, response: HttpResponseBase) -> str:

@@ -81,7 +81,7 @@ def _lock(run_id: int) -> Run:
     rows = Run.objects.select_for_update(of=("self",), no_key=True).select_related("excluded_by")
     run = rows.filter(pk=run_id).first()
     if run is None:
-        raise UnknownRun(f"run {run_id} not found")
+        raise UnknownRun(f"run {run_id} does not exist")
     return run
 
 

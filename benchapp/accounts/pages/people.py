@@ -4,8 +4,8 @@ from typing import Final
 
 from django.contrib import messages
 from django.core.exceptions import ValidationError
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
@@ -119,7 +119,10 @@ def delete_person(request: HttpRequest, user_id: int) -> HttpResponse:
 
 
 def _find(user_id: int) -> User:
-    return get_object_or_404(User, pk=user_id, deleted_at=None)
+    person = User.objects.filter(pk=user_id, deleted_at=None).first()
+    if person is None:
+        raise Http404(f"Account {user_id} does not exist.")
+    return person
 
 
 @require_POST

@@ -7,7 +7,7 @@ from urllib.parse import unquote_plus
 from django.contrib import messages
 from django.db.models import Q
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
@@ -122,7 +122,9 @@ def add_token(request: HttpRequest) -> HttpResponse:
 @needs_role(Role.ADMIN)
 def revoke(request: HttpRequest, public_id: str) -> HttpResponse:
     """Revoke a token and return to its list."""
-    token = get_object_or_404(ApiToken.objects.select_related("host"), public_id=public_id)
+    token = ApiToken.objects.select_related("host").filter(public_id=public_id).first()
+    if token is None:
+        raise Http404(f"Token {public_id} does not exist.")
     if revoke_token(public_id, by=read_person(request)):
         messages.success(request, f"Token bench_{public_id}_… revoked.", extra_tags="good")
     else:

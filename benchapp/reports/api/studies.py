@@ -202,7 +202,7 @@ class OneStudy(ApiView):
 def find_study(study_id: int) -> Study:
     study = read_study(study_id)
     if study is None:
-        raise not_found("study", f"study {study_id} not found")
+        raise not_found("study", f"study {study_id} does not exist")
     return study
 
 

@@ -84,7 +84,7 @@ def find_study(study_id: int) -> Study:
     detail = read_study(study_id)
     if detail is None:
         raise Http404(
-            f"Study {study_id} not found. It may have been deleted, or the link belongs to another server."
+            f"Study {study_id} does not exist. It may have been deleted, or the link belongs to another server."
         )
     return detail
 

@@ -8,7 +8,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.forms import Form
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import parse_etags
@@ -331,7 +331,7 @@ def add_host(request: HttpRequest) -> HttpResponse:
 @needs_role(Role.ADMIN)
 def make_host_token(request: HttpRequest, name: str) -> HttpResponse:
     """Create another token for a host, so that a token can be replaced without interruption."""
-    get_object_or_404(Host, name=name)
+    _get_host(name)
     form = LabelForm(request.POST)
     if not form.is_valid():
         return _refuse(request, form)
@@ -356,7 +356,7 @@ def make_enrollment_token(request: HttpRequest) -> HttpResponse:
 @needs_role(Role.ADMIN)
 def set_pool(request: HttpRequest, name: str) -> HttpResponse:
     """Show what moves with a host to another pool, or out of it; POST moves it."""
-    host = get_object_or_404(Host, name=name)
+    host = _get_host(name)
     form = PoolForm(request.POST if request.method == "POST" else request.GET)
     if not form.is_valid():
         return _refuse(request, form)
@@ -377,7 +377,7 @@ def set_pool(request: HttpRequest, name: str) -> HttpResponse:
 @needs_role(Role.EDITOR)
 def map_target_name(request: HttpRequest, name: str) -> HttpResponse:
     """Show what a pattern of target names changes, or its removal; POST adds or removes it."""
-    host = get_object_or_404(Host, name=name)
+    host = _get_host(name)
     given = request.POST if request.method == "POST" else request.GET
     scopes = list_host_scopes(host.name, host.pool)
     stored = next((each for each in list_mappings(scopes) if str(each.pk) == given.get("remove")), None)
@@ -423,7 +423,7 @@ def _preview_mapping(host: Host, mapping: TargetMapping) -> dict[str, Any]:
 @needs_role(Role.ADMIN)
 def set_retired(request: HttpRequest, name: str) -> HttpResponse:
     """Retire or reactivate a host."""
-    get_object_or_404(Host, name=name)
+    _get_host(name)
     if request.POST.get("retired") == "yes":
         retire_host(name, by=read_person(request))
         text = f"{name} retired. Its history is kept; its tokens are rejected."
@@ -458,8 +458,19 @@ def agent_release(request: HttpRequest) -> HttpResponse:
 def _find_host(name: str) -> HostRow:
     row = read_host(name)
     if row is None:
-        raise Http404(f"Host {name} does not exist. Hosts appear here after enrollment.")
+        raise _make_404(name)
     return row
+
+
+def _get_host(name: str) -> Host:
+    host = Host.objects.filter(name=name).first()
+    if host is None:
+        raise _make_404(name)
+    return host
+
+
+def _make_404(name: str) -> Http404:
+    return Http404(f"Host {name} does not exist. Hosts appear here after enrollment.")
 
 
 def _refuse(request: HttpRequest, form: Form) -> HttpResponse:

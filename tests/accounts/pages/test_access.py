@@ -19,25 +19,6 @@ def test_stranger_is_sent_to_sign_in_and_back(name: str) -> None:
     assert response["Location"] == f"/sign-in/?next={reverse(name).replace('/', '%2F')}%3Fhost%3Ddb-01"
 
 
-@pytest.mark.django_db
-@pytest.mark.parametrize("name", PAGES)
-def test_everybody_reads_where_that_is_allowed(name: str, settings) -> None:
-    settings.PUBLIC_READ = True
-
-    response = Client().get(reverse(name))
-
-    assert response.status_code == 200
-    assert "Sign in" in response.content.decode()
-
-
-@pytest.mark.django_db
-@pytest.mark.parametrize("name", ADMIN_PAGES)
-def test_public_reading_opens_no_page_of_admins(name: str, settings) -> None:
-    settings.PUBLIC_READ = True
-
-    assert Client().get(reverse(name)).status_code == 302
-
-
 @pytest.mark.parametrize("name", ADMIN_PAGES)
 def test_editor_is_told_which_role_it_takes(name: str, editor: Client) -> None:
     response = editor.get(reverse(name))
@@ -77,14 +58,6 @@ def test_signing_in_leads_back_to_our_page(viewer: Client) -> None:
     response = viewer.get(reverse("sign_in"), {"next": "/series/3/?metric=iops"})
 
     assert response["Location"] == "/series/3/?metric=iops"
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["add_host", "make_enrollment_token", "add_token", "retry_uploads", "invite", "sign_out"],
-)
-def test_button_does_not_work_by_a_link(name: str, admin: Client) -> None:
-    assert admin.get(reverse(name)).status_code == 405
 
 
 def test_button_does_not_work_from_another_site(db: None) -> None:

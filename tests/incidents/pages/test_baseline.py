@@ -171,7 +171,3 @@ def test_preview_takes_the_same_queries_for_any_number_of_series(
     # session, person, incident, levels, their series, levels again, other incidents, subscriptions, count in the bar
     with django_assert_num_queries(9):
         preview(editor, incident)
-
-
-def test_unknown_incident_is_not_found(editor: Client) -> None:
-    assert editor.get(reverse("incident_baseline", args=[999])).status_code == 404

@@ -337,10 +337,6 @@ def test_invalid_order_or_length_of_the_table_is_rejected(query: str, reason: st
     assert reason in Page(response).words
 
 
-def test_unknown_incident_is_not_found(viewer: Client) -> None:
-    assert viewer.get(reverse("incident", args=[999])).status_code == 404
-
-
 def test_editor_acknowledges_and_undoes(editor: Client) -> None:
     incident = make_one()
 

@@ -103,12 +103,6 @@ def test_output_past_its_retention_is_gone(reader):
     assert response.json()["detail"] == f"run {run.id}: raw output removed after the retention period"
 
 
-def test_run_that_is_none_is_named(reader):
-    response = reader.get("/api/v1/runs/12345/report")
-
-    assert (response.status_code, response.json()["detail"]) == (404, "run 12345 does not exist")
-
-
 def test_output_that_cannot_be_read_any_more_is_told(reader):
     run = make_read_run(b"nothing of fio")
 

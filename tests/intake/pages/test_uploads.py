@@ -194,11 +194,6 @@ def test_runs_of_an_upload_beyond_those_with_results_are_links(viewer: Client, m
     assert "Other runs of this upload" in page.words
 
 
-@pytest.mark.django_db
-def test_upload_that_is_none_is_not_found(viewer: Client) -> None:
-    assert viewer.get("/uploads/00000000-0000-0000-0000-000000000007/").status_code == 404
-
-
 def test_bars_stack_from_the_floor_and_a_single_one_is_seen() -> None:
     hours = [HourCount(NOON + timedelta(hours=place), 0, 1000 if place == 3 else 0, 1) for place in range(24)]
 

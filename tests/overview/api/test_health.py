@@ -258,13 +258,6 @@ def test_pinned_series_are_left_out_if_their_filters_take_too_long(reader, monke
     assert [line for line in lines if line.startswith("benchapp_runs ")]
 
 
-@pytest.mark.django_db
-def test_metrics_are_for_who_may_read(client):
-    assert client.get("/metrics").status_code == 401
-    with override_settings(PUBLIC_READ=True):
-        assert client.get("/metrics").status_code == 200
-
-
 @pytest.fixture
 def disk(settings, tmp_path, monkeypatch):
     """Give what sets the free space of the data directory's disk."""

@@ -79,10 +79,3 @@ def test_running_dry_run_is_canceled(admin: Client, reader: Client) -> None:
     assert reader.get(url).json()["state"] == "canceled"
     again = admin.delete(url)
     assert (again.status_code, again.json()["code"]) == (400, "value-invalid")
-
-
-def test_unknown_policy_and_dry_run_are_not_found(admin: Client) -> None:
-    assert admin.delete(f"{PATH}/999").status_code == 404
-    assert admin.get(f"{PATH}/999").status_code == 404
-    assert admin.get("/api/v1/detection-dry-runs/999").json()["code"] == "not-found"
-    assert admin.delete("/api/v1/detection-dry-runs/999").json()["code"] == "not-found"

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from benchapp.models import DetectionDryRun, DetectionPolicy
+from benchapp.models import DetectionPolicy
 from benchapp.policies.write import advance_dry_runs
 from tests.detection.write.judging import judge_all, make_cells, make_level
 from tests.factories import make_detection_policy, make_dry_run, make_host
@@ -119,12 +119,10 @@ def test_dry_run_with_more_series_says_that_it_is_cut(viewer: Client) -> None:
     assert "Only the first 1 of 1\u202f200 matching series are evaluated: narrow the filter." in words
 
 
-def test_failed_dry_run_and_unknown_ones_are_errors(viewer: Client) -> None:
+def test_failed_dry_run_says_so(viewer: Client) -> None:
     failed = make_dry_run(state="failed")
 
     assert "The evaluation failed" in Page(viewer.get(f"/policies/dry-runs/{failed.pk}/")).words
-    assert viewer.get("/policies/dry-runs/999/").status_code == 404
-    assert viewer.get("/policies/999/").status_code == 404
 
 
 def test_running_dry_run_is_canceled_on_its_page(editor: Client, viewer: Client) -> None:
@@ -141,11 +139,6 @@ def test_running_dry_run_is_canceled_on_its_page(editor: Client, viewer: Client)
     assert "The evaluation failed" not in page.words
     assert "refresh" not in again.content.decode().partition("</head>")[0]
     assert editor.post("/policies/dry-runs/999/cancel").status_code == 404
-
-
-def test_viewer_cannot_start_a_dry_run(viewer: Client) -> None:
-    assert viewer.post("/policies/add", {**GIVEN, "dry_run": "yes"}).status_code == 403
-    assert not DetectionDryRun.objects.exists()
 
 
 def test_reason_and_filter_are_escaped(viewer: Client) -> None:

@@ -90,13 +90,6 @@ def test_chart_with_a_bad_filter_reports_it_and_the_study_is_shown(viewer: Clien
     assert "Unknown filter" in Page(response).words
 
 
-def test_unknown_study_is_not_found(viewer: Client) -> None:
-    response = viewer.get("/studies/4711/")
-
-    assert response.status_code == 404
-    assert "Study 4711 not found" in Page(response).words
-
-
 def test_chart_is_saved_as_a_new_study_of_the_user() -> None:
     person = make_user(Role.EDITOR)
 

@@ -87,23 +87,6 @@ def test_reason_that_says_nothing_is_refused(admin, run, body, code):
     assert (response.status_code, response.json()["code"]) == (400, code)
 
 
-@pytest.mark.parametrize("method", ["put", "delete"])
-def test_run_that_is_none_is_not_found(admin, method):
-    send = getattr(admin, method)
-
-    response = send("/api/v1/runs/77/exclusion", REASON, content_type="application/json")
-
-    assert (response.status_code, response.json()["code"]) == (404, "not-found")
-
-
-def test_person_needs_the_csrf_token(run):
-    client = Client(enforce_csrf_checks=True)
-    client.force_login(make_user(Role.EDITOR))
-
-    assert put(client, run.pk, REASON).status_code == 403
-    assert Run.objects.get().excluded_at is None
-
-
 def test_address_that_is_none_is_a_problem_also_for_a_method_that_changes():
     client = Client(enforce_csrf_checks=True)
 

@@ -221,12 +221,6 @@ def test_parameters_that_are_not_valid_are_named(reader, query, name):
     assert response.json()["pointer"] == name
 
 
-def test_readers_only(client):
-    make_series([1.0])
-
-    assert client.get(URL).status_code == 401
-
-
 def test_the_number_of_queries_does_not_depend_on_the_number_of_points(reader, django_assert_max_num_queries):
     for _ in range(4):
         make_series([1.0, 2.0])

@@ -107,13 +107,6 @@ def test_run_without_logs_has_no_traces(reader):
     assert reader.get(f"/api/v1/runs/{run.id}/traces").json()["traces"] == []
 
 
-def test_run_that_is_none_is_named(reader):
-    response = reader.get("/api/v1/runs/12345/traces")
-
-    assert response.status_code == 404
-    assert response.json()["detail"] == "run 12345 does not exist"
-
-
 def test_kind_that_is_none_is_refused_with_the_valid_ones(reader):
     response = reader.get(f"/api/v1/runs/{make_run().id}/traces?kind=hist")
 

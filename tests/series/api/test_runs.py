@@ -131,13 +131,6 @@ def test_excluded_run_is_compared_with_no_level(reader):
     assert reader.get(f"/api/v1/runs/{run.id}").json()["measurements"][0]["levels"] == []
 
 
-def test_unknown_run_is_named(reader):
-    response = reader.get("/api/v1/runs/12345")
-
-    assert response.status_code == 404
-    assert response.json()["detail"] == "run 12345 does not exist"
-
-
 @pytest.mark.parametrize(
     ("kind", "body", "content_type", "suffix"),
     [(Kind.FIO, b"<html>", "text/plain", "txt"), (Kind.ENVELOPE, ENVELOPE, "application/json", "json")],

@@ -73,14 +73,6 @@ def test_one_series_with_its_etag(reader):
     assert (again.status_code, again.content) == (304, b"")
 
 
-@pytest.mark.parametrize("path", ["", "/points", "/summary"])
-def test_unknown_series_is_named(reader, path):
-    response = reader.get(f"/api/v1/series/12345{path}")
-
-    assert response.status_code == 404
-    assert response.json()["detail"] == "series 12345 does not exist"
-
-
 def test_points_are_rows_in_the_order_of_time(reader):
     series = make_series([10.0, 20.0])
 

@@ -136,10 +136,6 @@ def test_metric_without_detection_is_an_error_that_names_the_others(viewer: Clie
     assert "Detected metrics: iops, latency_mean_ns" in Page(response).words
 
 
-def test_unknown_series_is_not_found(viewer: Client) -> None:
-    assert viewer.get("/series/999/detection/").status_code == 404
-
-
 def test_series_and_incident_link_to_the_explanation(viewer: Client) -> None:
     (series,) = make_cells(make_host("db-1"), [[*make_level(1000.0, 40), *make_level(800.0, 10)]])
     add_runs(series, [800.0])

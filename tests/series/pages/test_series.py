@@ -259,13 +259,6 @@ def test_history_asks_as_much_for_many_points_as_for_few(viewer: Client, django_
         viewer.get(reverse("series", args=[series.pk]))
 
 
-def test_series_that_is_none_is_not_found_in_words(viewer: Client) -> None:
-    response = viewer.get(reverse("series", args=[77]))
-
-    assert response.status_code == 404
-    assert "Series 77 does not exist" in response.content.decode()
-
-
 def make_row(n: int, last: float, **fields: Any) -> LevelRow:
     """Make a level of 2 ms, from 1 to 3 ms."""
     return LevelRow(

@@ -71,13 +71,6 @@ def test_one_host(reader):
     assert (body["url"], body["page"]) == ("/api/v1/hosts/db-7", "/hosts/db-7/")
 
 
-def test_unknown_host_is_named(reader):
-    response = reader.get("/api/v1/hosts/nobody")
-
-    assert response.status_code == 404
-    assert response.json()["detail"] == "host 'nobody' does not exist"
-
-
 def test_host_asks_who_it_is(client_of):
     host = make_host("db-7", pool="db")
 
@@ -146,12 +139,6 @@ def test_wrong_change_of_a_host_is_named_and_changes_nothing(admin, body, pointe
 
     assert (response.status_code, response.json()["pointer"]) == (400, pointer)
     assert Host.objects.get(name="db-7").pool == "blue"
-
-
-def test_change_of_an_unknown_host_is_a_404(admin):
-    response = admin.patch("/api/v1/hosts/nobody", {"pool": "x"}, content_type="application/json")
-
-    assert (response.status_code, response.json()["code"]) == (404, "not-found")
 
 
 def test_attempts_of_a_host_are_listed_newest_first_in_pages(reader):

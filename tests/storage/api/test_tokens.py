@@ -310,15 +310,6 @@ def test_overlap_is_at_most_30_days(admin, overlap):
     assert (response.status_code, response.json()["pointer"]) == (400, "/overlap_s")
 
 
-def test_unknown_token_is_a_404(admin):
-    for response in (
-        admin.get("/api/v1/tokens/xxxxxxxxxxxx"),
-        admin.patch("/api/v1/tokens/xxxxxxxxxxxx", {"label": "x"}, content_type=JSON),
-        admin.post("/api/v1/tokens/xxxxxxxxxxxx/rotation", {}, content_type=JSON),
-    ):
-        assert (response.status_code, response.json()["code"]) == (404, "not-found")
-
-
 def test_every_change_of_a_token_is_logged_with_the_token_that_asked(admin):
     mine = ApiToken.objects.get(scope=Scope.ADMIN).public_id
     with capture_logs() as lines:

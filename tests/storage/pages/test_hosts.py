@@ -428,26 +428,6 @@ def test_enrollment_token_is_shown_with_the_commands_that_use_it(admin: Client) 
     assert token.expires_at - timezone.now() < timedelta(hours=25)
 
 
-@pytest.mark.parametrize("page", ["host", "host_settings"])
-def test_unknown_host_is_not_found(page: str, viewer: Client) -> None:
-    response = viewer.get(reverse(page, args=["nobody"]))
-
-    assert response.status_code == 404
-    assert "Host nobody does not exist." in response.content.decode()
-
-
-@pytest.mark.parametrize("name", ["make_host_token", "set_pool", "set_retired"])
-def test_only_admins_change_a_host(name: str, editor: Client) -> None:
-    make_host("db-01")
-
-    assert editor.post(reverse(name, args=["db-01"])).status_code == 403
-
-
-@pytest.mark.parametrize("name", ["make_host_token", "set_pool", "set_retired"])
-def test_change_of_unknown_host_is_not_found(name: str, admin: Client) -> None:
-    assert admin.post(reverse(name, args=["nobody"])).status_code == 404
-
-
 def test_reserved_name_is_rejected(admin: Client) -> None:
     admin.post(reverse("add_host"), {"name": "ME"})
 

@@ -71,17 +71,3 @@ def test_list_of_runs_marks_it(viewer: Client, run: Run) -> None:
     exclude_run(run.pk, None, reason="noise")
 
     assert ">excluded</span>" in viewer.get(reverse("runs")).content.decode()
-
-
-@pytest.mark.parametrize("name", ["exclude_run", "include_run"])
-def test_button_without_the_csrf_token_does_nothing(name: str, run: Run) -> None:
-    client = Client(enforce_csrf_checks=True)
-    client.force_login(make_user(Role.EDITOR))
-
-    assert client.post(reverse(name, args=[run.pk]), {"reason": "noise"}).status_code == 403
-    assert Run.objects.get().excluded_at is None
-
-
-@pytest.mark.parametrize("name", ["exclude_run", "include_run"])
-def test_run_that_is_none_is_not_found(name: str, editor: Client) -> None:
-    assert editor.post(reverse(name, args=[77]), {"reason": "noise"}).status_code == 404

@@ -174,13 +174,6 @@ def test_large_output_is_shown_to_those_who_are_signed_in(
     assert viewer.get(address).status_code == 200
 
 
-def test_run_that_is_none_is_not_found_in_words(viewer: Client) -> None:
-    response = viewer.get(reverse("run_report", args=[77]))
-
-    assert response.status_code == 404
-    assert "Run 77 does not exist" in response.content.decode()
-
-
 def test_report_takes_eight_queries(viewer: Client, django_assert_num_queries) -> None:
     run = make_read_run()
 

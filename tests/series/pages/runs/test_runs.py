@@ -312,14 +312,6 @@ def test_page_csv_and_answer_of_a_run_have_every_metric_of_the_catalog(viewer: C
     assert {name: float(in_csv[columns.get(name, name)]) for name in CATALOG} == values
 
 
-@pytest.mark.parametrize("name", ["run", "run_output", "run_table"])
-def test_run_that_is_none_is_not_found_in_words(name: str, viewer: Client) -> None:
-    response = viewer.get(reverse(name, args=[77]))
-
-    assert response.status_code == 404
-    assert "does not exist" in response.content.decode()
-
-
 FEW_SAMPLES = {"code": "few-samples", "sentence": "Too few.", "numbers": {"samples": 60_000}}
 
 
