@@ -161,13 +161,6 @@ class Query:
     metric: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _Token:
-    text: str
-    start: int
-    end: int
-
-
 def parse_filter(text: str) -> Filter:
     """Parse a filter. Raises BadFilter with the wrong part and the valid values."""
     query = parse_query(text)
@@ -284,7 +277,7 @@ def list_plain_words(text: str) -> list[PlainWord]:
     return words
 
 
-def _split(text: str) -> Iterator[_Token]:
+def _split(text: str) -> Iterator[PlainWord]:
     place = 0
     while place < len(text):
         if text[place].isspace():
@@ -295,11 +288,11 @@ def _split(text: str) -> Iterator[_Token]:
             raise BadFilter(
                 f"Missing closing quotation mark: {text[place : place + 40]}", start=place, end=len(text)
             )
-        yield _Token(token[0], place, token.end())
+        yield PlainWord(token[0], place, token.end())
         place = token.end()
 
 
-def _refuse_parentheses(tokens: Sequence[_Token]) -> None:
+def _refuse_parentheses(tokens: Sequence[PlainWord]) -> None:
     """Raise BadFilter for a term or a phrase in parentheses: it would be searched for as a word."""
     for token in tokens:
         opens = token.text.startswith(("(", "-("))
@@ -312,7 +305,7 @@ def _refuse_parentheses(tokens: Sequence[_Token]) -> None:
             )
 
 
-def _read_plain(token: _Token) -> str | None:
+def _read_plain(token: PlainWord) -> str | None:
     """Return a word that may be part of a phrase; None for terms and quoted words."""
     if '"' in token.text or _NAMED.fullmatch(token.text) or _COMPARED.fullmatch(token.text):
         return None
@@ -320,7 +313,7 @@ def _read_plain(token: _Token) -> str | None:
 
 
 def _read_at(
-    tokens: Sequence[_Token], plain: Sequence[str | None], place: int
+    tokens: Sequence[PlainWord], plain: Sequence[str | None], place: int
 ) -> tuple[Phrase, list[Term]] | str:
     """Return the phrase or term at a place, or its word. Raises BadFilter and BadPhrase."""
     word = plain[place]
@@ -374,7 +367,7 @@ def _get_one_term(found: tuple[Phrase, list[Term]] | str) -> tuple[int, Term | N
 
 
 def _check_list(
-    listed: tuple[int, Term], term: Term, *, text: str, tokens: Sequence[_Token], length: int
+    listed: tuple[int, Term], term: Term, *, text: str, tokens: Sequence[PlainWord], length: int
 ) -> None:
     """Raise BadFilter for two values of one dimension with a comma between: "gp3, io2", "4 volumes, 8 volumes".
 
@@ -392,7 +385,7 @@ def _check_list(
 
 
 def _check_further_value(
-    tokens: Sequence[_Token], plain: Sequence[str | None], place: int, *, length: int
+    tokens: Sequence[PlainWord], plain: Sequence[str | None], place: int, *, length: int
 ) -> None:
     """Raise BadPhrase for a word that may be a further value of the term before: "type:gp3, io2", "type: gp3, io2"."""
     behind = place + length
@@ -419,7 +412,7 @@ def _find_named(name: str) -> Dimension | None:
     return find_filter_dimension(name) or (None if full is None else get_filter_dimension(full))
 
 
-def _add_phrase(read: Query, phrase: Phrase, *, text: str, tokens: Sequence[_Token], place: int) -> Query:
+def _add_phrase(read: Query, phrase: Phrase, *, text: str, tokens: Sequence[PlainWord], place: int) -> Query:
     """Return the query with the time range and metric of a phrase. Raises BadFilter for a second one."""
     for name, value, known in (
         ("time range", phrase.time_range, read.time_range),
@@ -431,7 +424,9 @@ def _add_phrase(read: Query, phrase: Phrase, *, text: str, tokens: Sequence[_Tok
     return replace(read, time_range=phrase.time_range or read.time_range, metric=phrase.metric or read.metric)
 
 
-def _locate(problem: BadFilter, text: str, tokens: Sequence[_Token], place: int, *, length: int) -> BadFilter:
+def _locate(
+    problem: BadFilter, text: str, tokens: Sequence[PlainWord], place: int, *, length: int
+) -> BadFilter:
     """Return an error with the place of its words in the text; its suggestions replace these words."""
     start, end = tokens[place].start, tokens[min(place + length, len(tokens)) - 1].end
     whole = [f"{text[:start]}{each}{text[end:]}".strip() for each in problem.suggestions]

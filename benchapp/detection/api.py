@@ -1,7 +1,7 @@
 """Detection of one metric of a series in detail, also with another policy (dry run)."""
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
@@ -10,6 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from benchapp.catalog.metrics import SMALLEST_CHANGES
+from benchapp.detection.rules.evaluation_points import CalendarProfile
 from benchapp.detection.write.dry_run import (
     DetectionReport,
     FoundChange,
@@ -33,9 +34,10 @@ from benchapp.framework.api.responses import answer_json
 from benchapp.framework.api.view import ApiView
 from benchapp.incidents.api.changes import ChangeAnswer, describe_change
 from benchapp.incidents.read.changes import list_changes_of_series
+from benchapp.incidents.read.series_status import StoredSpreadIncrease, StoredTwoStates
 from benchapp.incidents.write.candidates import ChangeAcceptance, explain_acceptance
 from benchapp.models import DetectionStatus
-from benchapp.series.api.series import SpreadIncreaseAnswer, TwoStatesAnswer, no_series
+from benchapp.series.api.series import no_series
 
 _POLICY = ("smallest_change", "baseline_from", "until")
 
@@ -84,14 +86,6 @@ class DetectedChangeAnswer(ApiAnswer, kw_only=True, frozen=True):
 class BandAnswer(ApiAnswer, kw_only=True, frozen=True):
     low: float
     high: float
-
-
-class CalendarProfileAnswer(ApiAnswer, kw_only=True, frozen=True):
-    season: Literal["hour", "weekday"]
-    factors: Annotated[
-        Sequence[float],
-        Meta(description="relative to the usual run: 24 hours in UTC, or 7 weekdays from Monday"),
-    ]
 
 
 class BaselineAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -164,12 +158,12 @@ class DetectionReportAnswer(ApiAnswer, kw_only=True, frozen=True):
     ]
     band: Annotated[BandAnswer | None, Meta(description="newer runs outside of it are suspected")]
     profiles: Annotated[
-        Sequence[CalendarProfileAnswer],
+        Sequence[CalendarProfile],
         Meta(description="removed from the inputs before detection; levels of changes are without them"),
     ]
-    spread_increase: SpreadIncreaseAnswer | None
+    spread_increase: StoredSpreadIncrease | None
     two_states: Annotated[
-        TwoStatesAnswer | None,
+        StoredTwoStates | None,
         Meta(
             description="changes from one to the other are not reported, unless they last longer than before"
         ),
@@ -251,7 +245,7 @@ def _describe(
         runs_needed=judged.state.runs_needed,
         smallest_detectable_change=judged.profile.smallest_change,
         band=BandAnswer(low=band[0], high=band[1]) if band else None,
-        profiles=[build(CalendarProfileAnswer, profile) for profile in report.profiles],
+        profiles=report.profiles,
         spread_increase=_describe_spread_increase(report),
         two_states=_describe_two_states(report),
         changes=list(map(_describe_change, report.changes)),
@@ -267,19 +261,25 @@ def _describe_acceptance(test: ChangeAcceptance) -> ChangeAcceptanceAnswer:
     return build(ChangeAcceptanceAnswer, test, change=test.change_id, incident=test.incident_id)
 
 
-def _describe_spread_increase(report: DetectionReport) -> SpreadIncreaseAnswer | None:
+def _describe_spread_increase(report: DetectionReport) -> StoredSpreadIncrease | None:
     found = report.result.spread_increase
     if found is None:
         return None
     from_at = to_time(int(report.input.times[found.index]))
-    return SpreadIncreaseAnswer(from_at=from_at, before=found.before, after=found.after)
+    return StoredSpreadIncrease(from_at=from_at, before=found.before, after=found.after)
 
 
-def _describe_two_states(report: DetectionReport) -> TwoStatesAnswer | None:
+def _describe_two_states(report: DetectionReport) -> StoredTwoStates | None:
     found = report.result.two_states
     if found is None:
         return None
-    return build(TwoStatesAnswer, found, from_at=to_time(int(report.input.times[found.from_index])))
+    return StoredTwoStates(
+        found.low,
+        found.high,
+        found.high_share,
+        found.visits,
+        to_time(int(report.input.times[found.from_index])),
+    )
 
 
 def _describe_baseline(report: DetectionReport) -> BaselineAnswer | None:

@@ -39,7 +39,15 @@ from benchapp.models.detection_policy import (
     DryRunState,
 )
 from benchapp.models.heartbeat import Heartbeat, Pulse
-from benchapp.models.host import SAMPLE_HOST, ApiToken, Host, Scope, SignedLink, name_scopes
+from benchapp.models.host import (
+    SAMPLE_HOST,
+    ApiToken,
+    Host,
+    InstalledSchedule,
+    Scope,
+    SignedLink,
+    name_scopes,
+)
 from benchapp.models.incident import (
     UNRESOLVED,
     Incident,
@@ -155,6 +163,7 @@ __all__ = [
     "Incident",
     "IncidentEvent",
     "IncidentState",
+    "InstalledSchedule",
     "Invitation",
     "Kind",
     "LatencyKind",

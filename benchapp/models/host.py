@@ -1,7 +1,8 @@
 """Hosts, API tokens, signed links."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Final, Self
@@ -50,6 +51,23 @@ class HostQuerySet(models.QuerySet["Host"]):
     def active(self) -> Self:
         """Exclude retired hosts."""
         return self.filter(retired_at__isnull=True)
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledSchedule:
+    """A schedule as the agent of a host reported it.
+
+    at_minute: after midnight, local time; parameters: those that differ from their default, in base units; both None if
+    the agent does not report them. is_from_server: adopted.
+    """
+
+    profile: str
+    directory: str
+    every_s: int
+    splay_s: int
+    at_minute: int | None = None
+    parameters: Mapping[str, int | str] | None = None
+    is_from_server: bool | None = None
 
 
 class Host(models.Model):

@@ -20,6 +20,8 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from benchapp.detection.rules.levels import Quantiles
+
 _Floats = NDArray[np.float64]
 _Ranks = NDArray[np.int64]
 RESAMPLES: Final = 4000
@@ -39,16 +41,6 @@ _EFFECTS: Final[tuple[tuple[float, Effect], ...]] = (
 
 
 @dataclass(frozen=True, slots=True)
-class SideSpread:
-    """One group: number of values, median, 10th and 90th percentile; in the unit of the values."""
-
-    n: int
-    median: float
-    p10: float
-    p90: float
-
-
-@dataclass(frozen=True, slots=True)
 class Comparison:
     """B against A.
 
@@ -57,8 +49,8 @@ class Comparison:
     side. delta: Cliff's, from -1 (all of B below all of A) to 1.
     """
 
-    a: SideSpread
-    b: SideSpread
+    a: Quantiles
+    b: Quantiles
     ratio: float | None
     low: float | None
     high: float | None
@@ -96,10 +88,10 @@ def compare(a: Sequence[float] | _Floats, b: Sequence[float] | _Floats) -> Compa
     )
 
 
-def _summarize(ascending: _Floats) -> SideSpread:
+def _summarize(ascending: _Floats) -> Quantiles:
     """Return n, median, p10 and p90 (linear between ranks) of at least one value."""
     p10, median, p90 = (_find_quantile(ascending, share) for share in (0.1, 0.5, 0.9))
-    return SideSpread(len(ascending), median, p10, p90)
+    return Quantiles(median, p10, p90, len(ascending))
 
 
 def _find_quantile(ascending: _Floats, share: float) -> float:

@@ -14,8 +14,9 @@ from benchapp.catalog.metrics import (
 )
 from benchapp.charts.images.axes import Plot, make_value_axis
 from benchapp.charts.images.frame import Canvas, ImageBox, ImageOptions, draw_image, shorten_text
+from benchapp.detection.rules.levels import Quantiles
 from benchapp.framework.times import format_moment
-from benchapp.incidents.read.changes import ChangeRow, ChangeSideSpread, Sides, summarize_side
+from benchapp.incidents.read.changes import ChangeRow, Sides, summarize_side
 
 _AXIS_ROOM: Final = 76
 _BELOW: Final = 46
@@ -75,7 +76,7 @@ def _draw(canvas: Canvas, box: ImageBox, change: ChangeRow, sides: Sides) -> Non
     plot.show_line_below("Runs in order of time")
 
 
-def _describe_side(spread: ChangeSideSpread, change: ChangeRow) -> str:
+def _describe_side(spread: Quantiles, change: ChangeRow) -> str:
     metric = CATALOG[change.metric]
     low, high = (format_value(value, metric.unit) for value in (spread.p10, spread.p90))
     return f"median {format_with_unit(spread.median, metric)}, p10–p90 {low} to {high}, n = {spread.n}"

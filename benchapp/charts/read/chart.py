@@ -17,7 +17,7 @@ from msgspec import Meta, Struct
 from benchapp.catalog.grammar import Filter
 from benchapp.charts.read.axes import Axis, AxisValue
 from benchapp.charts.read.scaling_defaults import FixedDimension, Settings
-from benchapp.incidents.read.series_status import SeriesMark
+from benchapp.incidents.read.series_status import LevelValues, SeriesMark
 from benchapp.series.read.levels import PreviousLevel
 
 
@@ -27,17 +27,6 @@ class BadChart(Exception):
     def __init__(self, parameter: str, message: str) -> None:
         super().__init__(message)
         self.parameter = parameter
-
-
-@dataclass(frozen=True, slots=True)
-class ScalingSpread:
-    """The level of some measurements, in the metric's base unit. median: None if it would mix percentiles."""
-
-    median: float | None
-    p10: float
-    p90: float
-    n: int
-    last_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +82,7 @@ class ChartCell(Struct, frozen=True, kw_only=True):
     earlier_median: float | None = None
     failed_count: int = 0
     regressed_count: int = 0
-    before: ScalingSpread | None = None
+    before: LevelValues | None = None
     runs: tuple[ScalingRun, ...] = ()
     from_at: datetime | None = None
     previous: PreviousLevel | None = None

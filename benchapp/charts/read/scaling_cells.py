@@ -12,7 +12,7 @@ from msgspec import structs
 from benchapp.catalog.dimensions import split_pattern
 from benchapp.catalog.metrics import CATALOG, format_with_unit
 from benchapp.charts.read.axes import AxisValue, make_axis
-from benchapp.charts.read.chart import ChartCell, ChartLine, ScalingRun, ScalingSpread
+from benchapp.charts.read.chart import ChartCell, ChartLine, ScalingRun
 from benchapp.charts.read.scaling_defaults import Axes, list_settings
 from benchapp.charts.read.scaling_shapes import (
     KNOWN_LIMITS,
@@ -29,6 +29,7 @@ from benchapp.charts.read.series_table import SeriesTable
 from benchapp.framework.read.binary_columns import from_us
 from benchapp.framework.read.limits import KnownLimit, read_known_limits
 from benchapp.incidents.read.series_status import (
+    LevelValues,
     SeriesMark,
     find_worst_mark,
     read_levels_before,
@@ -84,11 +85,11 @@ class SeriesLevels:
     newest of the level shown, oldest first; only if the request has them.
     """
 
-    shown: Mapping[int, ScalingSpread]
-    earlier: Mapping[int, ScalingSpread]
-    overs: Mapping[int, ScalingSpread]
+    shown: Mapping[int, LevelValues]
+    earlier: Mapping[int, LevelValues]
+    overs: Mapping[int, LevelValues]
     marks: Mapping[int, SeriesMark]
-    before: Mapping[int, ScalingSpread]
+    before: Mapping[int, LevelValues]
     runs: Mapping[int, tuple[ScalingRun, ...]] = field(default_factory=dict)
 
 
@@ -361,7 +362,7 @@ def _order_runs(runs: Iterable[ScalingRun]) -> tuple[ScalingRun, ...]:
     return tuple(sorted(runs, key=lambda run: (run.started_at, run.run, run.series)))
 
 
-def _mix_spreads(spreads: Sequence[ScalingSpread], metric: ScalingMetric) -> ScalingSpread:
+def _mix_spreads(spreads: Sequence[LevelValues], metric: ScalingMetric) -> LevelValues:
     """Return one spread for several series: median of their medians, lowest p10, highest p90.
 
     Without a median if the metric is a percentile.
@@ -369,7 +370,7 @@ def _mix_spreads(spreads: Sequence[ScalingSpread], metric: ScalingMetric) -> Sca
     if len(spreads) == 1:
         return spreads[0]
     known = [spread.median for spread in spreads if spread.median is not None]
-    return ScalingSpread(
+    return LevelValues(
         median=median(known) if metric.may_mix and known else None,
         p10=min(spread.p10 for spread in spreads),
         p90=max(spread.p90 for spread in spreads),
@@ -415,7 +416,7 @@ def read_series_levels(resolved: ResolvedRequest, table: SeriesTable) -> SeriesL
 
 def _read_before(
     table: SeriesTable, metric: ScalingMetric, marks: Mapping[int, SeriesMark]
-) -> Mapping[int, ScalingSpread]:
+) -> Mapping[int, LevelValues]:
     """Return the levels before open regressions; none of groups of runs, which are shown as they are."""
     if table.group_levels is not None:
         return {}
@@ -437,7 +438,7 @@ def _read_marks(table: SeriesTable, metric: str) -> Mapping[int, SeriesMark]:
     }
 
 
-def _read(table: SeriesTable, metric: ScalingMetric, span: LevelRange) -> Mapping[int, ScalingSpread]:
+def _read(table: SeriesTable, metric: ScalingMetric, span: LevelRange) -> Mapping[int, LevelValues]:
     """Return the level of a metric in a range by series, per volume if the metric is."""
     if span.to_at is None:
         current = _read_current(table, metric.base)
@@ -448,20 +449,20 @@ def _read(table: SeriesTable, metric: ScalingMetric, span: LevelRange) -> Mappin
     return _divide_all(table, levels) if metric.is_per_volume else levels
 
 
-def _list_spreads(levels: Mapping[int, Any]) -> dict[int, ScalingSpread]:
+def _list_spreads(levels: Mapping[int, Any]) -> dict[int, LevelValues]:
     """Return what a cell has of each level."""
     return {
-        number: ScalingSpread(level.median, level.p10, level.p90, level.n, level.last_at)
+        number: LevelValues(level.median, level.p10, level.p90, level.n, level.last_at)
         for number, level in levels.items()
     }
 
 
-def _divide_all(table: SeriesTable, levels: Mapping[int, ScalingSpread]) -> Mapping[int, ScalingSpread]:
+def _divide_all(table: SeriesTable, levels: Mapping[int, LevelValues]) -> Mapping[int, LevelValues]:
     counts = dict(zip(table.column("id"), table.column("volume_count"), strict=True))
     return {series_id: _divide(level, counts[series_id]) for series_id, level in levels.items()}
 
 
-def _read_current(table: SeriesTable, metric: str) -> Mapping[int, ScalingSpread]:
+def _read_current(table: SeriesTable, metric: str) -> Mapping[int, LevelValues]:
     if table.group_levels is not None:
         groups, own = table.group_levels[metric], set(table.column("id"))
         return _list_spreads({number: group.level for number, group in groups.items() if number in own})
@@ -470,7 +471,7 @@ def _read_current(table: SeriesTable, metric: str) -> Mapping[int, ScalingSpread
         *(columns[name].tolist() for name in ("series_id", "median", "p10", "p90", "n", "to_at")), strict=True
     )
     return {
-        series_id: ScalingSpread(median, p10, p90, n, from_us(to_us))
+        series_id: LevelValues(median, p10, p90, n, from_us(to_us))
         for series_id, median, p10, p90, n, to_us in numbers
     }
 
@@ -539,6 +540,6 @@ def _read_spans(resolved: ResolvedRequest, table: SeriesTable) -> Mapping[int, L
     return {number: group.span for number, group in table.group_levels[metric].items()}
 
 
-def _divide(level: ScalingSpread, count: int) -> ScalingSpread:
+def _divide(level: LevelValues, count: int) -> LevelValues:
     median = None if level.median is None else level.median / count
-    return ScalingSpread(median, level.p10 / count, level.p90 / count, level.n, level.last_at)
+    return LevelValues(median, level.p10 / count, level.p90 / count, level.n, level.last_at)

@@ -18,9 +18,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from benchapp.detection.changepoints.detector import LEAST_SPREAD
@@ -304,7 +305,10 @@ class CalendarProfile:
     """
 
     season: Season
-    factors: tuple[float, ...]
+    factors: Annotated[
+        tuple[float, ...],
+        Meta(description="relative to the usual run: 24 hours in UTC, or 7 weekdays from Monday"),
+    ]
 
 
 def learn_profiles(times: Times, values: Array) -> tuple[CalendarProfile, ...]:

@@ -9,6 +9,16 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
+class Quantiles:
+    """Median, 10th and 90th percentile of n values."""
+
+    median: float
+    p10: float
+    p90: float
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
 class LevelStatistics:
     """Statistics of the values [first, end) of a series, in their unit; n: end - first, at least 1. last: the newest.
 

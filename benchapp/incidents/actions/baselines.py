@@ -17,6 +17,7 @@ from benchapp.incidents.write.incidents import describe_state, write_event
 from benchapp.models import (
     Change,
     ChangeState,
+    Channel,
     DetectionResult,
     Incident,
     IncidentEvent,
@@ -159,9 +160,9 @@ class NotifiedSubscription:
     """An active subscription with a notice of an accepted incident. is_waiting: the notice is still to be sent."""
 
     id: int
-    owner_name: str
-    channel: str
-    is_waiting: bool
+    owner: str
+    channel: Channel
+    is_waiting: Annotated[bool, Meta(description="its notice is not sent yet, and still will be")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +232,6 @@ def _list_notified(incident_ids: Sequence[int]) -> tuple[NotifiedSubscription, .
     waiting = {subscription_id for subscription_id, *_, state in rows if state == NoticeState.WAITING}
     found = {subscription_id: (owner, channel) for subscription_id, owner, channel, _ in rows}
     return tuple(
-        NotifiedSubscription(subscription_id, owner, channel, subscription_id in waiting)
+        NotifiedSubscription(subscription_id, owner, Channel(channel), subscription_id in waiting)
         for subscription_id, (owner, channel) in found.items()
     )

@@ -47,6 +47,7 @@ from benchapp.incidents.actions import triage
 from benchapp.incidents.actions.baselines import (
     AcceptedLevel,
     AcceptImpact,
+    NotifiedSubscription,
     OverlappingIncident,
     accept_level,
     check_acceptable,
@@ -58,7 +59,7 @@ from benchapp.incidents.api.changes import ChangeAnswer, describe_change
 from benchapp.incidents.read.changes import CHANGE_SORTS
 from benchapp.incidents.read.incidents import list_incidents, read_incident
 from benchapp.incidents.read.shapes import IncidentDetail, IncidentFilter, Tab
-from benchapp.models import Channel, Incident, IncidentState, Role, Severity, User, Verdict
+from benchapp.models import Incident, IncidentState, Role, Severity, User, Verdict
 from benchapp.models.incident import LINK_LABEL_MAXIMUM
 
 VerdictName = Annotated[str, Meta(extra_json_schema={"enum": [each.value for each in Verdict if each]})]
@@ -410,13 +411,6 @@ class AcceptedLevelAnswer(ApiAnswer, kw_only=True, frozen=True):
     from_at: Annotated[Time, Meta(description="first run of the baseline; earlier runs are not compared")]
 
 
-class NotifiedSubscriptionAnswer(ApiAnswer, kw_only=True, frozen=True):
-    id: int
-    owner: str
-    channel: Channel
-    is_waiting: Annotated[bool, Meta(description="its notice is not sent yet, and still will be")]
-
-
 class AcceptImpactAnswer(ApiAnswer, kw_only=True, frozen=True):
     series_count: int
     levels: Annotated[Sequence[AcceptedLevelAnswer], Meta(description="by series and metric")]
@@ -425,7 +419,7 @@ class AcceptImpactAnswer(ApiAnswer, kw_only=True, frozen=True):
         Meta(description="other open incidents with changes of these metrics and series, newest first"),
     ]
     subscriptions: Annotated[
-        Sequence[NotifiedSubscriptionAnswer],
+        Sequence[NotifiedSubscription],
         Meta(description="active ones with a notice of the incident; none is notified of the baseline"),
     ]
 
@@ -493,10 +487,7 @@ def _describe_impact(impact: AcceptImpact) -> AcceptImpactAnswer:
         series_count=impact.series_count,
         levels=[_describe_level(level) for level in impact.levels],
         incidents=impact.incidents,
-        subscriptions=[
-            build(NotifiedSubscriptionAnswer, each, owner=each.owner_name, channel=Channel(each.channel))
-            for each in impact.subscriptions
-        ],
+        subscriptions=impact.subscriptions,
     )
 
 

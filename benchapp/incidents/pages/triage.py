@@ -40,7 +40,7 @@ from benchapp.incidents.actions.undo import (
 from benchapp.incidents.pages.texts import describe_action, make_accepted_lines
 from benchapp.incidents.read.changes import read_series_names
 from benchapp.incidents.read.incidents import list_incidents_by_id
-from benchapp.models import Channel, Incident, IncidentEvent, IncidentState, Role, User
+from benchapp.models import Incident, IncidentEvent, IncidentState, Role, User
 
 _SNOOZE_DAYS_MAXIMUM: Final = 366
 _SELECTED_MAXIMUM: Final = 1000
@@ -271,7 +271,7 @@ def describe_overlap(overlap: OverlappingIncident) -> str:
 def describe_notified(subscription: NotifiedSubscription) -> str:
     """Return owner and channel, and whether its notice is still to be sent; never the address."""
     waiting = "; the waiting notice of this incident is still sent" if subscription.is_waiting else ""
-    return f"{subscription.owner_name}: {Channel(subscription.channel).label}{waiting}"
+    return f"{subscription.owner}: {subscription.channel.label}{waiting}"
 
 
 def _read_selection(request: HttpRequest, errors: list[str]) -> Collection[int] | None:

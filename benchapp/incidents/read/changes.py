@@ -16,6 +16,7 @@ from django.utils.dateparse import parse_datetime
 from benchapp.catalog.grammar import Filter
 from benchapp.catalog.metrics import is_latency
 from benchapp.detection.rules.baselines import DRIFT_METHOD
+from benchapp.detection.rules.levels import Quantiles
 from benchapp.detection.rules.pooled_levels import POOLED_METHOD, POOLED_TICK
 from benchapp.detection.rules.recovery import find_recoveries
 from benchapp.framework.read.pagination import (
@@ -308,22 +309,12 @@ def find_ended(rows: Iterable[ChangeRow]) -> dict[int, ChangeRow]:
     return {key: ended for line in lines.values() for key, ended in find_recoveries(line).items()}
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeSideSpread:
-    """Runs of one side of a change, in the metric's base unit."""
-
-    median: float
-    p10: float
-    p90: float
-    n: int
-
-
-def summarize_side(points: Sequence[SidePoint]) -> ChangeSideSpread | None:
+def summarize_side(points: Sequence[SidePoint]) -> Quantiles | None:
     """Return median and spread of one side of a change; None without runs."""
     if not points:
         return None
     low, median, high = np.percentile([point.value for point in points], [10, 50, 90]).tolist()
-    return ChangeSideSpread(median, low, high, len(points))
+    return Quantiles(median, low, high, len(points))
 
 
 def read_sides(change: ChangeRow) -> Sides:

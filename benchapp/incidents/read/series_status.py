@@ -4,12 +4,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import log1p
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from django.db.models import Case, DurationField, ExpressionWrapper, F, Q, Value, When
 from django.db.models.functions import Greatest
 from django.db.models.lookups import GreaterThan
 from django.utils import timezone
+from msgspec import Meta
 
 from benchapp.catalog.grammar import Filter
 from benchapp.catalog.metrics import SMALLEST_CHANGES, find_detected_metric, list_detected_metrics
@@ -141,17 +142,17 @@ def _find_state(is_open: bool, incident_state: str, planned_event_id: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class LevelBefore:
-    """The level of a series before its open regressions, in the metric's base unit. last_at: its last run."""
+class LevelValues:
+    """The values of a level, in the metric's base unit; median: None if unknown. last_at: its last run."""
 
-    median: float
+    median: float | None
     p10: float
     p90: float
     n: int
     last_at: datetime
 
 
-def read_levels_before(marks: Mapping[int, SeriesMark], *, metric: str) -> dict[int, LevelBefore]:
+def read_levels_before(marks: Mapping[int, SeriesMark], *, metric: str) -> dict[int, LevelValues]:
     """Return the level of a metric before its open regressions, by series id; one query, none without an open mark.
 
     marks: of `read_series_marks`. Of a series whose runs are a single level, as of a drift, there is none.
@@ -161,7 +162,7 @@ def read_levels_before(marks: Mapping[int, SeriesMark], *, metric: str) -> dict[
         return {}
     detected = sorted(list_detected_metrics([metric]))
     rows = fetch_rows(_READ_BEFORE, [_LIVE, detected, write_ids(regressed), metric])
-    return {series_id: LevelBefore(*level) for series_id, *level in rows}
+    return {series_id: LevelValues(*level) for series_id, *level in rows}
 
 
 def find_worst_mark(marks: Iterable[SeriesMark]) -> SeriesMark | None:
@@ -235,8 +236,8 @@ _DEFAULT_THRESHOLD: Final = 0.05
 class StoredSpreadIncrease:
     """An increase in spread: since when, and the relative spreads before and after."""
 
-    from_at: datetime
-    before: float
+    from_at: Annotated[datetime, Meta(description="first run that varies more")]
+    before: Annotated[float, Meta(description="relative standard deviation")]
     after: float
 
 
@@ -247,10 +248,10 @@ class StoredTwoStates:
     visits: how often the rarer one was entered since from_at.
     """
 
-    low: float
+    low: Annotated[float, Meta(description="median of the lower state, in the base unit of the metric")]
     high: float
-    high_share: float
-    visits: int
+    high_share: Annotated[float, Meta(description="of the runs, 0 to 1")]
+    visits: Annotated[int, Meta(description="how often the rarer state was entered")]
     from_at: datetime
 
 

@@ -11,6 +11,7 @@ from msgspec import Meta
 from rest_framework import serializers
 from rest_framework.request import Request
 
+from benchapp.fio.report import Note
 from benchapp.framework.api.answers import ApiAnswer, Time, build, submission_url, with_columns
 from benchapp.framework.api.parameters import LIMIT_DEFAULT, PositionParameters, read_parameters
 from benchapp.framework.api.permissions import MayRead, is_signed_in, read_api_token
@@ -36,7 +37,6 @@ from benchapp.intake.provenance.shapes import (
     MeasurementProvenance,
     ReportedDisk,
     ReportedJob,
-    ReportedWarning,
     ReportProvenance,
     TotalProvenance,
 )
@@ -98,7 +98,7 @@ class RunReportAnswer(ApiAnswer, kw_only=True, frozen=True):
     totals: Sequence[TotalProvenance]
     jobs: Sequence[ReportedJob]
     disks: Sequence[ReportedDisk]
-    warnings: Sequence[ReportedWarning]
+    warnings: Sequence[Note]
     messages: Annotated[Sequence[str], Meta(description="lines outside of reports")]
 
 

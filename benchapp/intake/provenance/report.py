@@ -10,7 +10,7 @@ from benchapp.catalog.metrics import count_fitting
 from benchapp.fio import PARSER_VERSION, UnreadableOutput, read_output
 from benchapp.fio.merging.directions import did_io
 from benchapp.fio.merging.jobs import total_up
-from benchapp.fio.report import Direction, Disk, Document, Group, Job, Report, SteadyState, Total
+from benchapp.fio.report import Direction, Disk, Document, Group, Job, Report, Total
 from benchapp.fio.workload import WorkloadSpec, read_workload
 from benchapp.intake.normalize.measurement import measurement_columns
 from benchapp.intake.normalize.parsing_process import ParsingFailed, call_in_process
@@ -24,8 +24,6 @@ from benchapp.intake.provenance.shapes import (
     MergedJob,
     ReportedDisk,
     ReportedJob,
-    ReportedSteadyState,
-    ReportedWarning,
     ReportProvenance,
     TotalProvenance,
 )
@@ -146,7 +144,7 @@ def derive_document(
         totals=tuple(_derive_total(document, *total) for total in totals[shown]),
         jobs=tuple(_copy_job(job) for job in document.jobs[shown]),
         disks=tuple(_copy_disk(disk) for disk in document.disks[shown]),
-        warnings=tuple(ReportedWarning(note.code, note.where, note.message) for note in report.warnings),
+        warnings=tuple(report.warnings),
         messages=report.messages,
     )
 
@@ -266,18 +264,7 @@ def _copy_job(job: Job) -> ReportedJob:
         context_switches=job.context_switches,
         depth=dict(islice(job.depth.items(), _LEVELS_MAXIMUM)),
         latency_shares=tuple(LatencyShare(below_ns, percent) for below_ns, percent in job.latency_shares),
-        steady_state=None if job.steady_state is None else _copy_steady_state(job.steady_state),
-    )
-
-
-def _copy_steady_state(state: SteadyState) -> ReportedSteadyState:
-    return ReportedSteadyState(
-        criterion=state.criterion,
-        is_attained=state.is_attained,
-        duration_s=state.duration_s,
-        deviation=state.deviation,
-        iops=state.iops,
-        bandwidth_bytes_per_s=state.bandwidth_bytes_per_s,
+        steady_state=job.steady_state,
     )
 
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from benchapp.fio.report import Note, SteadyState
+
 
 @dataclass(frozen=True, slots=True)
 class DerivedValue:
@@ -108,18 +110,6 @@ class LatencyShare:
 
 
 @dataclass(frozen=True, slots=True)
-class ReportedSteadyState:
-    """Result of fio's steadystate option, as printed."""
-
-    criterion: str
-    is_attained: bool
-    duration_s: float | None
-    deviation: str
-    iops: float | None
-    bandwidth_bytes_per_s: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class ReportedJob:
     """Values of one entry of the fio report besides its directions.
 
@@ -138,7 +128,7 @@ class ReportedJob:
     context_switches: int | None
     depth: Mapping[str, float]
     latency_shares: tuple[LatencyShare, ...]
-    steady_state: ReportedSteadyState | None
+    steady_state: SteadyState | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,15 +142,6 @@ class ReportedDisk:
     read_busy_s: float | None
     write_busy_s: float | None
     utilisation_percent: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class ReportedWarning:
-    """A warning of the reader; code is stable."""
-
-    code: str
-    where: str
-    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,5 +171,5 @@ class ReportProvenance:
     totals: tuple[TotalProvenance, ...]
     jobs: tuple[ReportedJob, ...]
     disks: tuple[ReportedDisk, ...]
-    warnings: tuple[ReportedWarning, ...]
+    warnings: tuple[Note, ...]
     messages: tuple[str, ...]

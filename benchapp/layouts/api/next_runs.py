@@ -24,23 +24,9 @@ class NextMeasurementAnswer(ApiAnswer, kw_only=True, frozen=True):
     is_possible: Annotated[bool, Meta(description="false: needs a new host or volume")]
 
 
-class RunCommandAnswer(ApiAnswer, kw_only=True, frozen=True):
-    host: str
-    argv: Annotated[Sequence[str], Meta(description="bench-agent with its arguments, to run on the host")]
-    runs: Annotated[int, Meta(description="how often to run it")]
-    measurements: Annotated[
-        Sequence[int], Meta(description="places in `measurements` that it measures, from 0")
-    ]
-    duration_s: Annotated[float | None, Meta(description="expected, of one execution")]
-    is_duration_stored: Annotated[
-        bool, Meta(description="median of earlier runs; false: runtime of the workload")
-    ]
-    job_file: Annotated[str, Meta(description="fio job file that argv names; empty without one")]
-
-
 class NextRunsAnswer(ApiAnswer, kw_only=True, frozen=True):
     measurements: Sequence[NextMeasurementAnswer]
-    commands: Sequence[RunCommandAnswer]
+    commands: Sequence[RunCommand]
     more: Annotated[int, Meta(description="measurements that are not listed")]
     duration_s: Annotated[float | None, Meta(description="of all commands; null if one is unknown")]
 
@@ -54,7 +40,7 @@ def describe_next_runs(plan: NextRuns) -> NextRunsAnswer:
     """Return a plan as the API has it."""
     return NextRunsAnswer(
         measurements=[_describe_measurement(each) for each in plan.measurements],
-        commands=[_describe_command(each) for each in plan.commands],
+        commands=plan.commands,
         more=plan.more,
         duration_s=plan.duration_s,
     )
@@ -66,7 +52,3 @@ def _describe_measurement(measured: NextRun) -> NextMeasurementAnswer:
         measured,
         reasons=measured.reasons,
     )
-
-
-def _describe_command(command: RunCommand) -> RunCommandAnswer:
-    return build(RunCommandAnswer, command, measurements=command.wanted)

@@ -7,10 +7,10 @@ from typing import Any, Final, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from benchapp.charts.read.chart import ScalingSpread
 from benchapp.charts.read.scaling_shapes import SCALING_METRICS
 from benchapp.charts.read.series_table import SeriesTable
 from benchapp.framework.read.binary_columns import from_us, to_us
+from benchapp.incidents.read.series_status import LevelValues
 from benchapp.series.read.levels import read_current_columns
 
 _COLUMNS: Final = ("median", "p10", "p90", "n", "to_at")
@@ -53,12 +53,12 @@ class RowLevels:
         """Return the levels of some rows; places: as numpy takes them."""
         return RowLevels(self.metric, *(getattr(self, name)[places] for name in _COLUMNS))
 
-    def mix(self, cells: NDArray[np.int64], count: int) -> list[ScalingSpread | None]:
+    def mix(self, cells: NDArray[np.int64], count: int) -> list[LevelValues | None]:
         """Return one level for each of `count` cells, as `mix_spreads` does; None for one without a level.
 
         cells: of each row.
         """
-        mixed: list[ScalingSpread | None] = [None] * count
+        mixed: list[LevelValues | None] = [None] * count
         rows = np.flatnonzero(self.n)
         if not len(rows):
             return mixed
@@ -77,7 +77,7 @@ class RowLevels:
         )
         may_mix = SCALING_METRICS[self.metric].may_mix
         for cell, size, median, p10, p90, n, to_at in zip(*(each.tolist() for each in columns), strict=True):
-            mixed[cell] = ScalingSpread(
+            mixed[cell] = LevelValues(
                 median if may_mix or size == 1 else None, p10, p90, int(n), from_us(to_at)
             )
         return mixed

@@ -12,7 +12,6 @@ from django.utils import timezone
 from numpy.typing import NDArray
 
 from benchapp.catalog.grammar import Filter, parse_term
-from benchapp.charts.read.chart import ScalingSpread
 from benchapp.charts.read.scaling_defaults import (
     FixedDimension,
     add_fixed_terms,
@@ -22,7 +21,7 @@ from benchapp.charts.read.scaling_defaults import (
 from benchapp.charts.read.series_columns import read_table
 from benchapp.charts.read.series_table import SeriesTable
 from benchapp.framework.read.binary_columns import CHART_S, read_cached, to_us
-from benchapp.incidents.read.series_status import list_open_incidents, read_series_marks
+from benchapp.incidents.read.series_status import LevelValues, list_open_incidents, read_series_marks
 from benchapp.layouts.read.layout import (
     LAYOUT_DIMENSIONS,
     LOAD_DIMENSIONS,
@@ -412,7 +411,7 @@ class _LoadCollector:
         )
 
 
-def _join_directions(cells: Sequence[ScalingSpread | None], metric: str) -> ScalingSpread | None:
+def _join_directions(cells: Sequence[LevelValues | None], metric: str) -> LevelValues | None:
     """Return the level of a load from those of its directions; None if one is unknown.
 
     A throughput is their sum, a latency the larger one, of each percentile. n: runs, which have both.
@@ -424,7 +423,7 @@ def _join_directions(cells: Sequence[ScalingSpread | None], metric: str) -> Scal
         return spreads[0]
     join = max if metric == "latency_p99_ns" else sum
     known = [spread.median for spread in spreads if spread.median is not None]
-    return ScalingSpread(
+    return LevelValues(
         median=join(known) if len(known) == len(spreads) else None,
         p10=join(spread.p10 for spread in spreads),
         p90=join(spread.p90 for spread in spreads),

@@ -5,11 +5,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from django.db.models import Max, Min
 from django.db.models.expressions import RawSQL
 from django.utils import timezone
+from msgspec import Meta
 
 from benchapp.framework.read.binary_columns import fetch_rows
 from benchapp.models import Measurement, Run, Series
@@ -68,19 +69,19 @@ class WantedRuns:
 
 @dataclass(frozen=True, slots=True)
 class RunCommand:
-    """A command for one host, to be repeated `runs` times. argv: of the agent, complete.
-
-    wanted: indexes of what it measures. duration_s: of one execution, None if unknown; is_duration_stored: of earlier
-    runs, otherwise from the runtime of the workload. job_file: text of the file that argv names, "" without one.
-    """
+    """A command for one host, to be repeated `runs` times."""
 
     host: str
-    argv: tuple[str, ...]
-    runs: int
-    wanted: tuple[int, ...]
-    duration_s: float | None
-    is_duration_stored: bool
-    job_file: str = ""
+    argv: Annotated[tuple[str, ...], Meta(description="bench-agent with its arguments, to run on the host")]
+    runs: Annotated[int, Meta(description="how often to run it")]
+    measurements: Annotated[
+        tuple[int, ...], Meta(description="places in `measurements` that it measures, from 0")
+    ]
+    duration_s: Annotated[float | None, Meta(description="expected, of one execution")]
+    is_duration_stored: Annotated[
+        bool, Meta(description="median of earlier runs; false: runtime of the workload")
+    ]
+    job_file: Annotated[str, Meta(description="fio job file that argv names; empty without one")] = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +175,7 @@ class _CommandDraft:
             host=self.host,
             argv=("bench-agent", *argv),
             runs=self.runs,
-            wanted=tuple(self.places),
+            measurements=tuple(self.places),
             duration_s=None if self.duration_s is None else self.duration_s * len(directories),
             is_duration_stored=self.is_duration_stored,
             job_file=self.job_file,

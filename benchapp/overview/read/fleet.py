@@ -17,7 +17,8 @@ from psycopg import sql
 
 from benchapp.catalog.dimensions import name_rw, split_pattern
 from benchapp.catalog.metrics import list_detected_metrics
-from benchapp.charts.rules.fleet import DayQuantiles, find_day_quantiles
+from benchapp.charts.rules.fleet import find_day_quantiles
+from benchapp.detection.rules.levels import Quantiles
 from benchapp.detection.rules.recovery import find_recoveries
 from benchapp.detection.rules.staleness import find_stale_after
 from benchapp.framework.read.binary_columns import DAYS_S, fetch_arrays, read_cached, to_us
@@ -50,7 +51,7 @@ class PatternDays:
     name: str
     series: int
     is_sample: bool
-    days: tuple[DayQuantiles | None, ...]
+    days: tuple[Quantiles | None, ...]
     run_counts: tuple[int, ...]
 
 

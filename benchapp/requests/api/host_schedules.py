@@ -38,7 +38,7 @@ from benchapp.framework.api.permissions import MayIngest, MayRead, require_api_t
 from benchapp.framework.api.problems import no_host
 from benchapp.framework.api.responses import answer_json
 from benchapp.framework.api.view import ApiView, read_body
-from benchapp.models import Host
+from benchapp.models import Host, InstalledSchedule
 from benchapp.models.request_policy import DAY_MINUTES, describe_allowed
 from benchapp.models.wanted_schedule import WANTED_SCHEDULES_MAXIMUM
 from benchapp.requests.api.run_requests import (
@@ -59,7 +59,7 @@ from benchapp.requests.read.wanted_schedules import (
 from benchapp.requests.write.wanted_schedules import note_adoption
 from benchapp.storage.agent_archive import read_agent_version
 from benchapp.storage.read.hosts import HostFilter, HostRow, page_hosts, read_host
-from benchapp.storage.write.hosts import ScheduleEntry, note_schedule
+from benchapp.storage.write.hosts import note_schedule
 
 
 class ScheduleEntryAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -262,7 +262,7 @@ class OwnSchedule(ApiView):
         refuse_parameters(request)
         own = _require_host(request)
         wanted = read_body(request, ScheduleInput)
-        entries = [ScheduleEntry(**entry) for entry in wanted["entries"]]
+        entries = [InstalledSchedule(**entry) for entry in wanted["entries"]]
         note_schedule(own.pk, entries, reported_by=str(require_api_token(request)))
         host = read_host(own.name)
         if host is None or host.schedule is None:

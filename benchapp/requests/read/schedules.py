@@ -8,6 +8,7 @@ from typing import Any
 from django.utils import timezone
 
 from benchapp.detection.rules.staleness import expect_run
+from benchapp.models import InstalledSchedule
 from benchapp.models.measurement import read_last_runs
 
 
@@ -22,24 +23,7 @@ class KnownSchedule:
     is_retired: bool
 
 
-@dataclass(frozen=True, slots=True)
-class InstalledSchedule:
-    """A schedule as the agent of a host reported it.
-
-    at_minute: after midnight, local time; parameters: those that differ from their default, in base units; both None if
-    the agent does not report them. is_from_server: adopted.
-    """
-
-    profile: str
-    directory: str
-    every_s: int
-    splay_s: int
-    at_minute: int | None
-    parameters: Mapping[str, int | str] | None
-    is_from_server: bool
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledProfile(InstalledSchedule):
     """A scheduled profile of a host, and its runs.
 

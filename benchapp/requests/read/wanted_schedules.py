@@ -14,7 +14,7 @@ from django.db.models import Q, QuerySet
 
 from benchapp.framework.read.binary_columns import fetch_rows
 from benchapp.framework.read.pagination import BadCursor, Page
-from benchapp.models import Host, ScheduleAdoption, WantedSchedule
+from benchapp.models import Host, InstalledSchedule, ScheduleAdoption, WantedSchedule
 from benchapp.models.request_policy import (
     REFUSALS,
     ParameterValue,
@@ -24,7 +24,7 @@ from benchapp.models.request_policy import (
     list_next_starts,
     spread_minute,
 )
-from benchapp.requests.read.schedules import InstalledSchedule, read_installed
+from benchapp.requests.read.schedules import read_installed
 
 STARTS_SHOWN: Final = 5
 _CURSOR_MARK: Final = "after-"

@@ -14,6 +14,7 @@ from rest_framework.request import Request
 
 from benchapp.catalog.grammar import write_filter
 from benchapp.catalog.metrics import CATALOG
+from benchapp.fio.report import Note
 from benchapp.framework.api.answers import (
     PREFIX,
     AnswerPage,
@@ -179,19 +180,13 @@ class SubmissionRefAnswer(ApiAnswer, kw_only=True, frozen=True):
     url: str
 
 
-class NoteAnswer(ApiAnswer, kw_only=True, frozen=True):
-    code: str
-    where: str
-    message: str
-
-
 @with_columns(RunColumns, TargetRow)
 class RunDetailAnswer(ApiAnswer, kw_only=True, frozen=True):
     document: int
     labels: Mapping[str, str]
     format: str
     command: Mapping[str, Any]
-    warnings: Sequence[NoteAnswer]
+    warnings: Sequence[Note]
     parser_version: int
     excluded_by: Annotated[str | None, Meta(description="user name; null for an API token without an owner")]
     excluded_reason: Annotated[str, Meta(description="reason; if excluded_at is null, the last reason")]

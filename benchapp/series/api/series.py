@@ -50,7 +50,12 @@ from benchapp.framework.api.permissions import MayRead
 from benchapp.framework.api.problems import Problem, not_found
 from benchapp.framework.api.responses import answer_json, answer_not_modified, is_known, make_etag
 from benchapp.framework.api.view import ApiView
-from benchapp.incidents.read.series_status import DetectionStatusRow, list_variability
+from benchapp.incidents.read.series_status import (
+    DetectionStatusRow,
+    StoredSpreadIncrease,
+    StoredTwoStates,
+    list_variability,
+)
 from benchapp.models import DirectionName
 from benchapp.series.read.dimension_values import list_label_names, read_facet
 from benchapp.series.read.levels import MainLevel
@@ -111,24 +116,10 @@ class SiblingAnswer(ApiAnswer, kw_only=True, frozen=True):
     url: str
 
 
-class SpreadIncreaseAnswer(ApiAnswer, kw_only=True, frozen=True):
-    from_at: Annotated[Time, Meta(description="first run that varies more")]
-    before: Annotated[float, Meta(description="relative standard deviation")]
-    after: float
-
-
-class TwoStatesAnswer(ApiAnswer, kw_only=True, frozen=True):
-    low: Annotated[float, Meta(description="median of the lower state, in the base unit of the metric")]
-    high: float
-    high_share: Annotated[float, Meta(description="of the runs, 0 to 1")]
-    visits: Annotated[int, Meta(description="how often the rarer state was entered")]
-    from_at: Time
-
-
 class VariabilityAnswer(ApiAnswer, kw_only=True, frozen=True):
     metric: str
-    spread_increase: SpreadIncreaseAnswer | None
-    two_states: TwoStatesAnswer | None
+    spread_increase: StoredSpreadIncrease | None
+    two_states: StoredTwoStates | None
 
 
 @with_columns(SeriesRowAnswer)
@@ -256,8 +247,8 @@ def _describe_variability(row: DetectionStatusRow) -> VariabilityAnswer:
     increase, states = row.spread_increase, row.two_states
     return VariabilityAnswer(
         metric=row.metric,
-        spread_increase=build(SpreadIncreaseAnswer, increase) if increase else None,
-        two_states=build(TwoStatesAnswer, states) if states else None,
+        spread_increase=increase if increase else None,
+        two_states=states if states else None,
     )
 
 

@@ -1,8 +1,8 @@
 """Enroll, retire and change hosts; store their schedules."""
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 import structlog
@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from benchapp.accounts.write.tokens import issue_token
 from benchapp.framework.write.audit import record_write
-from benchapp.models import ApiToken, AuditKind, Host, Scope, User
+from benchapp.models import ApiToken, AuditKind, Host, InstalledSchedule, Scope, User
 
 log = structlog.get_logger(__name__)
 
@@ -109,24 +109,7 @@ def note_change(
     record_write(AuditKind.HOST, action, object_id=name, name=name, before=before, after=after, by=by)
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleEntry:
-    """A scheduled profile of a host. splay_s: maximum random delay; directory: path on the host.
-
-    at_minute: after midnight, local time of the host; parameters: in base units; None if the agent does not report
-    them.
-    """
-
-    profile: str
-    every_s: int
-    splay_s: int
-    directory: str
-    at_minute: int | None = None
-    parameters: Mapping[str, int | str] | None = None
-    is_from_server: bool | None = None
-
-
-def note_schedule(host_id: int, entries: Sequence[ScheduleEntry], *, reported_by: str) -> bool:
+def note_schedule(host_id: int, entries: Sequence[InstalledSchedule], *, reported_by: str) -> bool:
     """Replace a host's schedule, which may be empty; return whether it changed.
 
     An unchanged schedule keeps its start time: otherwise a host that reports it at every run could never be silent.

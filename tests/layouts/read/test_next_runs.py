@@ -95,7 +95,7 @@ def test_old_level_is_measured_again_with_the_profile_of_its_runs(
     assert [reason.name for each in found.measurements for reason in each.reasons] == ["old", "old"]
     # One host, one profile, two directories.
     (command,) = found.commands
-    assert (command.host, command.runs, command.wanted) == ("db-layouts", 3, (0, 1))
+    assert (command.host, command.runs, command.measurements) == ("db-layouts", 3, (0, 1))
     assert command.argv == (
         *("bench-agent", "sweep", "--directories", "/mnt/8-gp3-128,/mnt/1-io2-1024", "--profile", "quick"),
         *("--set", "iodepth=32", "--set", "runtime=10"),
@@ -148,7 +148,7 @@ def test_layout_that_was_replaced_in_its_directory_needs_a_new_volume() -> None:
         "xfs on 8 ×": False,
         "xfs on 1 ×": True,
     }
-    assert [command.wanted for command in found.commands] == [(1,)]
+    assert [command.measurements for command in found.commands] == [(1,)]
 
 
 def test_directories_of_one_host_are_one_sweep(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_directories_of_one_host_are_one_sweep(tmp_path: Path) -> None:
         *("sweep", "--directories", "/mnt/a,/mnt/b", "--profile", "saturation"),
         *("--set", "limit=500us"),
     )
-    assert (command.runs, command.wanted, command.duration_s) == (2, (0, 1), None)
+    assert (command.runs, command.measurements, command.duration_s) == (2, (0, 1), None)
     check(command, tmp_path)
 
 

@@ -7,14 +7,14 @@ from django.db import IntegrityError
 
 from benchapp.accounts.write.tokens import read_token
 from benchapp.detection.rules.staleness import ExpectedRun, expect_run
-from benchapp.models import Host
+from benchapp.models import Host, InstalledSchedule
 from benchapp.requests.read.schedules import KnownSchedule, read_schedules
 from benchapp.storage.read.hosts import read_host
-from benchapp.storage.write.hosts import ScheduleEntry, note_schedule
+from benchapp.storage.write.hosts import note_schedule
 from tests.factories import NOON, make_host, make_run, make_token
 
-QUICK = ScheduleEntry("quick", every_s=21_600, splay_s=600, directory="/data")
-SERIES = ScheduleEntry("ebs-series", every_s=86_400, splay_s=0, directory="/data")
+QUICK = InstalledSchedule("quick", every_s=21_600, splay_s=600, directory="/data")
+SERIES = InstalledSchedule("ebs-series", every_s=86_400, splay_s=0, directory="/data")
 ROW = {"profile": "quick", "every_s": 21_600, "splay_s": 600, "directory": "/data"}
 
 
@@ -115,7 +115,7 @@ def test_host_of_a_token_reads_its_schedule_when_asked():
     assert host.schedule == [ROW]
 
 
-def known(host: Host, *entries: ScheduleEntry, is_retired: bool = False) -> KnownSchedule:
+def known(host: Host, *entries: InstalledSchedule, is_retired: bool = False) -> KnownSchedule:
     rows = [
         {"profile": each.profile, "every_s": each.every_s, "splay_s": each.splay_s, "directory": "/data"}
         for each in entries

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from msgspec import Meta
 
+from benchapp.fio.report import Note
 from benchapp.framework.api.answers import PREFIX, ApiAnswer, Time
 from benchapp.intake.api.documents import refuse_fault
 from benchapp.intake.api.submissions import ReasonAnswer
@@ -22,7 +23,6 @@ from benchapp.intake.normalize.preview import (
 )
 from benchapp.intake.posts.submissions import AcceptOutcome, AcceptResult, IncomingSubmission
 from benchapp.models import DirectionName, Kind
-from benchapp.series.api.runs import NoteAnswer
 from benchapp.series.read.shapes import BadgeRow, make_badges
 from benchapp.series.read.titles import describe_target, describe_workload, name_scope
 
@@ -60,7 +60,7 @@ class ValidatedRunAnswer(ApiAnswer, kw_only=True, frozen=True):
     fio_version: str
     error: int
     is_partial: bool
-    warnings: Sequence[NoteAnswer]
+    warnings: Sequence[Note]
     measurements: Sequence[ValidatedMeasurementAnswer]
 
 
@@ -107,7 +107,7 @@ def _describe_run(run: PreviewRun) -> ValidatedRunAnswer:
         fio_version=values["fio_version"],
         error=values["error"],
         is_partial=values["is_partial"],
-        warnings=[NoteAnswer(**note) for note in values["warnings"]],
+        warnings=[Note(**note) for note in values["warnings"]],
         measurements=[_describe_measurement(each) for each in run.measurements],
     )
 

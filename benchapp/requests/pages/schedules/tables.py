@@ -6,9 +6,8 @@ from itertools import groupby
 from typing import Any, Final
 
 from benchapp.framework.times import format_clock, format_day
-from benchapp.models import AuditRecord, ScheduleAdoption, WantedSchedule
+from benchapp.models import AuditRecord, InstalledSchedule, ScheduleAdoption, WantedSchedule
 from benchapp.models.request_policy import describe_parameters, find_first_minute, write_clock
-from benchapp.requests.read.schedules import InstalledSchedule
 from benchapp.requests.read.wanted_schedules import (
     ComparedSchedule,
     LineState,
