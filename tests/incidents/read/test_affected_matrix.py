@@ -242,16 +242,3 @@ def test_single_series_has_no_matrix() -> None:
 
     assert detail
     assert read_affected_matrix(detail.row) is None
-
-
-def test_matrix_of_a_sweep_takes_four_queries(django_assert_num_queries) -> None:
-    host = make_host()
-    cells = [make_cell(host, volumes=count, iodepth=depth) for count in range(1, 6) for depth in (1, 8, 32)]
-    detail = read_incident(make_incident(changes=[make_change(cell) for cell in cells[:4]]).pk)
-    assert detail
-
-    with django_assert_num_queries(4):
-        matrix = read_affected_matrix(detail.row)
-
-    assert matrix
-    assert (len(matrix.lines), len(matrix.columns), matrix.changed, matrix.judged) == (5, 3, 4, 15)

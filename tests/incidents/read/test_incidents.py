@@ -20,7 +20,6 @@ from benchapp.incidents.read.incidents import (
     count_tabs,
     list_incidents,
     list_merge_targets,
-    list_most_severe,
     read_incident,
     read_last_action,
 )
@@ -48,15 +47,6 @@ HOUR = timedelta(hours=1)
 def make_many(count: int) -> None:
     for number in range(count):
         make_incident(changes=[make_change(make_series([1000.0, 850.0]))], started_at=NOON + number * HOUR)
-
-
-def test_list_takes_one_query_for_any_number(django_assert_num_queries) -> None:
-    make_many(5)
-
-    with django_assert_num_queries(1):
-        assert len(list_incidents(IncidentFilter()).items) == 5
-    with django_assert_num_queries(1):
-        assert len(list_most_severe(IncidentFilter()).items) == 5
 
 
 def test_pages_follow_each_other_without_a_gap() -> None:

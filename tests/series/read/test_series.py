@@ -31,16 +31,6 @@ def test_series_are_listed_freshest_first_and_only_with_measurements():
     assert ids(list_series(Filter(), oldest_first=True)) == [old.id, new.id]
 
 
-def test_list_of_series_takes_two_queries_however_many_there_are(django_assert_num_queries):
-    for _ in range(5):
-        make_series([1.0, 2.0])
-
-    with django_assert_num_queries(2):
-        page = list_series(Filter())
-
-    assert len(page.items) == 5
-
-
 def test_line_says_title_count_and_latest_value():
     host = make_host("db-7")
     series = make_series([10.0, 20.0], host=host, target=make_target(filesystem="ext4"))
@@ -52,34 +42,6 @@ def test_line_says_title_count_and_latest_value():
     assert (line.scope, line.scope_name, line.is_pool) == ("host:db-7", "db-7", False)
     assert (line.measurement_count, line.first_at, line.last_at) == (2, NOON, NOON + timedelta(hours=1))
     assert (line.latest.iops, line.latest.started_at) == (20.0, NOON + timedelta(hours=1))
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "host:a",
-        "rw:randwrite",
-        "direction:write",
-        "GP3 randwrite",
-        "volume_count:4",
-        "volume_type:gp3",
-        "block_size_bytes:8k",
-        "iodepth:1",
-        "is_direct:no",
-        "host:a iodepth:1 volume_count:4",
-    ],
-)
-def test_filter_leaves_the_wanted_series_only(text):
-    make_series([1.0], host=make_host("b"))
-    wanted = make_series(
-        [1.0],
-        host=make_host("a"),
-        target=make_target(volume_type="gp3", volume_count=4),
-        workload=make_workload(rw="randwrite", block_size_bytes=8192, iodepth=1, is_direct=False),
-        direction="write",
-    )
-
-    assert ids(list_series(parse_filter(text))) == [wanted.id]
 
 
 def test_series_of_a_pool_are_found_by_pool_and_not_by_host():

@@ -12,17 +12,6 @@ from tests.factories import NOON, add_series, make_host, make_run, make_token, m
 pytestmark = pytest.mark.django_db
 
 
-def test_hosts_are_listed_by_name_with_five_queries(django_assert_num_queries):
-    for name in ("b", "a", "c"):
-        make_token(host=make_host(name))
-
-    # Hosts, failures (2), last runs, marks.
-    with django_assert_num_queries(5):
-        hosts = page_hosts(HostFilter()).items
-
-    assert [host.name for host in hosts] == ["a", "b", "c"]
-
-
 def test_host_shows_its_runs_and_tokens():
     host = make_host("db-7", pool="db", last_seen_at=NOON)
     make_run(host, started_at=NOON)
