@@ -142,7 +142,7 @@ def answer_layout_questions() -> None:
     if not is_question_due():
         return
     # Takes 3 MiB in each worker process, and few installations have a question.
-    from benchapp.layouts.texts.layout_answers import NotAnswerable, find_layout_answer
+    from benchapp.layouts.texts import NotAnswerable, find_layout_answer
 
     if notify_layout_answers(find_layout_answer, refusal=NotAnswerable, budget_s=_TASK_BUDGET_S):
         with transaction.atomic():

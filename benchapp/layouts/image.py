@@ -21,8 +21,9 @@ from benchapp.charts.images.frame import (
     shorten_text,
 )
 from benchapp.framework.times import format_moment
-from benchapp.layouts.read.ranking import LayoutRanking, LevelSpread, RankedLayout
-from benchapp.layouts.texts.layouts import (
+from benchapp.layouts.read.ranking import LayoutRanking, RankedLayout
+from benchapp.layouts.rules.ranking import LevelSpread
+from benchapp.layouts.texts import (
     VERDICT_TEXTS,
     describe_closest_miss,
     describe_counts,

@@ -12,7 +12,7 @@ from django.utils import timezone
 from benchapp.accounts.write.accounts import create_invitation
 from benchapp.incidents.write.planned_events import schedule_planned_event
 from benchapp.intake.normalize.series_environments import recalculate_environments
-from benchapp.layouts.texts.layout_answers import NotAnswerable, find_layout_answer
+from benchapp.layouts.texts import NotAnswerable, find_layout_answer
 from benchapp.models import (
     WITHHELD,
     Channel,

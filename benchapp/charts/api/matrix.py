@@ -39,9 +39,8 @@ from benchapp.framework.api.responses import answer_json, answer_lines, state_le
 from benchapp.framework.api.view import ApiView
 from benchapp.framework.csv_export import CsvContext
 from benchapp.incidents.read.series_status import MarkState
-from benchapp.layouts.api.next_runs import NextRunsAnswer, describe_next_runs, next_runs_parameter
-from benchapp.layouts.read.gap_runs import plan_matrix_runs
-from benchapp.layouts.read.next_runs import NextRuns
+from benchapp.layouts.api.layouts import NextRunsAnswer, describe_next_runs, next_runs_parameter
+from benchapp.layouts.read.next_runs import NextRuns, plan_matrix_runs
 from benchapp.series.read.selected_levels import PAST_SERIES_MAXIMUM, make_level_range
 
 

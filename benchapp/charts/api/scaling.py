@@ -57,8 +57,8 @@ from benchapp.framework.api.view import ApiView
 from benchapp.framework.csv_export import CsvContext
 from benchapp.framework.read.days import end_of_day
 from benchapp.incidents.read.series_status import MarkState
-from benchapp.layouts.api.next_runs import NextRunsAnswer, describe_next_runs, next_runs_parameter
-from benchapp.layouts.read.gap_runs import plan_scaling_runs
+from benchapp.layouts.api.layouts import NextRunsAnswer, describe_next_runs, next_runs_parameter
+from benchapp.layouts.read.next_runs import plan_scaling_runs
 from benchapp.series.read.selected_levels import PAST_SERIES_MAXIMUM, LevelRange, make_level_range
 
 

@@ -43,9 +43,9 @@ from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.pages.series_marks import make_sparkline, show_mark
 from benchapp.framework.pages.time_range import AskedRange, read_time_range
 from benchapp.framework.times import format_age
-from benchapp.layouts.pages.next_runs import show_next_runs
-from benchapp.layouts.read.gap_runs import plan_matrix_runs
-from benchapp.layouts.texts.next_runs import NOTHING_MISSING
+from benchapp.layouts.pages.layouts import show_next_runs
+from benchapp.layouts.read.next_runs import plan_matrix_runs
+from benchapp.layouts.texts import NOTHING_MISSING
 from benchapp.series.read.dimension_values import has_series
 
 CHOSEN: Final = ("metric", "x", "rows", "facet")

@@ -38,9 +38,9 @@ from benchapp.framework.pages.access import may_read
 from benchapp.framework.pages.command_lines import list_first_steps
 from benchapp.framework.pages.filter_bar import explain_empty, make_filter_bar, refuse_address, settle_filter
 from benchapp.framework.pages.page_context import make_base_url
-from benchapp.layouts.pages.next_runs import show_next_runs
-from benchapp.layouts.read.gap_runs import can_plan_scaling_runs, plan_scaling_runs
-from benchapp.layouts.texts.next_runs import NOTHING_MISSING
+from benchapp.layouts.pages.layouts import show_next_runs
+from benchapp.layouts.read.next_runs import can_plan_scaling_runs, plan_scaling_runs
+from benchapp.layouts.texts import NOTHING_MISSING
 from benchapp.series.read.dimension_values import has_series
 from benchapp.series.read.titles import describe_value
 

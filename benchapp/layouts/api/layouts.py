@@ -1,4 +1,4 @@
-"""The measured layouts that meet a requirement."""
+"""The measured layouts that meet a requirement, and what to measure next as a member of an answer."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
@@ -27,8 +27,7 @@ from benchapp.framework.api.permissions import MayRead
 from benchapp.framework.api.problems import bad_parameter
 from benchapp.framework.api.responses import answer_json, answer_lines, state_left_out
 from benchapp.framework.api.view import ApiView
-from benchapp.layouts.api.next_runs import NextRunsAnswer, describe_next_runs
-from benchapp.layouts.read.next_runs import plan_next_runs
+from benchapp.layouts.read.next_runs import NextRun, NextRuns, plan_next_runs
 from benchapp.layouts.read.prices import UnknownRegion
 from benchapp.layouts.read.question import (
     AGE_MAXIMUM_DAYS,
@@ -38,15 +37,52 @@ from benchapp.layouts.read.question import (
     VARYING,
     LayoutQuestion,
 )
-from benchapp.layouts.read.ranking import (
-    VERDICTS,
-    LayoutRanking,
-    MeasuredLoad,
-    RankedLayout,
-    Verdict,
-    rank_layouts,
-)
-from benchapp.layouts.rules.ranking import Lack
+from benchapp.layouts.read.ranking import LayoutRanking, MeasuredLoad, RankedLayout, rank_layouts
+from benchapp.layouts.read.run_commands import RunCommand
+from benchapp.layouts.rules.next_runs import RunReason
+from benchapp.layouts.rules.ranking import VERDICTS, Lack, Verdict
+
+
+class NextMeasurementAnswer(ApiAnswer, kw_only=True, frozen=True):
+    title: str
+    iodepth: int | None
+    numjobs: int | None
+    reasons: Sequence[RunReason]
+    runs: Annotated[int, Meta(description="further runs; 0: more than 30 would be needed")]
+    n: Annotated[int, Meta(description="runs so far")]
+    iops: Annotated[float | None, Meta(description="median at this load")]
+    last_at: Annotated[Time | None, Meta(description="of the newest run")]
+    is_possible: Annotated[bool, Meta(description="false: needs a new host or volume")]
+
+
+class NextRunsAnswer(ApiAnswer, kw_only=True, frozen=True):
+    measurements: Sequence[NextMeasurementAnswer]
+    commands: Sequence[RunCommand]
+    more: Annotated[int, Meta(description="measurements that are not listed")]
+    duration_s: Annotated[float | None, Meta(description="of all commands; null if one is unknown")]
+
+
+def next_runs_parameter() -> ChoiceParameter:
+    """Return the field that asks for a plan."""
+    return ChoiceParameter(choices=("1",), required=False, help_text="also what to measure next, JSON only")
+
+
+def describe_next_runs(plan: NextRuns) -> NextRunsAnswer:
+    """Return a plan as the API has it."""
+    return NextRunsAnswer(
+        measurements=[_describe_measurement(each) for each in plan.measurements],
+        commands=plan.commands,
+        more=plan.more,
+        duration_s=plan.duration_s,
+    )
+
+
+def _describe_measurement(measured: NextRun) -> NextMeasurementAnswer:
+    return build(
+        NextMeasurementAnswer,
+        measured,
+        reasons=measured.reasons,
+    )
 
 
 class LayoutLoadAnswer(ApiAnswer, kw_only=True, frozen=True):

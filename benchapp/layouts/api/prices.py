@@ -23,14 +23,18 @@ from benchapp.framework.api.problems import ErrorProblems, bad_value, map_errors
 from benchapp.framework.api.responses import answer_json, answer_lines
 from benchapp.framework.api.view import ApiView, JsonParser, read_body
 from benchapp.layouts.read.prices import list_prices
-from benchapp.layouts.write.price_csv import (
+from benchapp.layouts.write import (
     AMOUNT_MAXIMUM,
+    PRICES_MAXIMUM,
     BadPrices,
+    PriceCounts,
+    UnknownPrice,
+    add_prices,
     read_price_rows,
     read_price_table,
+    remove_price,
     write_cell,
 )
-from benchapp.layouts.write.prices import PRICES_MAXIMUM, PriceCounts, UnknownPrice, add_prices, remove_price
 from benchapp.models import PRICE_AMOUNTS, Price
 
 _PROBLEMS: Final[ErrorProblems] = {

@@ -1,33 +1,32 @@
-"""What to measure next: the runs that would decide between the two best layouts of a ranking."""
+"""What to measure next: to decide between the two best layouts, or to complete a matrix or a scaling chart.
+
+A matrix or a scaling chart lacks missing and failed combinations, or has few runs, stale or wide levels.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, cast
 
 from django.utils import timezone
 
+from benchapp.catalog.dimensions import DIMENSIONS
+from benchapp.catalog.grammar import Value
+from benchapp.catalog.metrics import CATALOG
+from benchapp.charts.read.axes import split_axis
+from benchapp.charts.read.chart import BadChart, ChartCell
+from benchapp.charts.read.matrix import NONE, Matrix, read_matrix
+from benchapp.charts.read.scaling_shapes import ScalingChart
 from benchapp.layouts.read.ranking import IncompleteLoad, LayoutRanking, RankedLayout
 from benchapp.layouts.read.run_commands import RunCommand, WantedRuns, make_run_commands
 from benchapp.layouts.rules.next_runs import (
     RUNS_LEAST,
-    RUNS_MAXIMUM,
     LayoutCandidate,
-    MeasuredName,
-    ReasonName,
     RunReason,
+    list_gap_reasons,
     plan_decision,
 )
-
-__all__ = [
-    "RUNS_MAXIMUM",
-    "MeasuredName",
-    "NextRun",
-    "NextRuns",
-    "ReasonName",
-    "RunReason",
-    "plan_next_runs",
-]
+from benchapp.layouts.rules.ranking import LevelSpread
 
 _JOB_FILE_REASONS: Final = ("unknown", "one-direction")
 # Layouts of which one direction of a mix is missing.
@@ -178,5 +177,158 @@ def _describe(need: _Need, *, is_possible: bool, now: datetime) -> NextRun:
         age=None if last_at is None else now - last_at,
         last_at=last_at,
         directions=directions,
+        is_possible=is_possible,
+    )
+
+
+# More are counted only: a plan is for one session.
+MEASUREMENTS_MAXIMUM: Final = 20
+# Series of the same layout or workload that are looked at for a host or a profile.
+_SERIES_MAXIMUM: Final = 20
+# Of a matrix: columns, and two each of rows and panels.
+_DIMENSIONS_MAXIMUM: Final = 5
+_Key = tuple[Value | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    """A cell with its values of the axes that describe the layout, and of those that describe the workload."""
+
+    title: str
+    cell: ChartCell
+    layout: _Key
+    workload: _Key
+    reasons: tuple[RunReason, ...]
+
+    @property
+    def runs(self) -> int:
+        """Return the further runs, 0 if too many would be needed."""
+        return max((reason.runs for reason in self.reasons if reason.runs is not None), default=0)
+
+
+def can_plan_scaling_runs(chart: ScalingChart) -> bool:
+    """Return whether a matrix has the combinations of a chart: no groups, one dimension on x, five in all."""
+    names = _list_axes(chart)
+    return (
+        not chart.is_empty
+        and len(split_axis(chart.x.name)) == 1
+        and len(names) <= _DIMENSIONS_MAXIMUM
+        and set(names) <= set(DIMENSIONS)
+    )
+
+
+def plan_scaling_runs(chart: ScalingChart, *, now: datetime | None = None) -> NextRuns:
+    """Return the runs that would complete a scaling chart: those of the matrix of the same combinations.
+
+    At most eight queries. Raises BadChart.
+    """
+    if chart.is_empty:
+        return NextRuns((), ())
+    if not can_plan_scaling_runs(chart):
+        raise BadChart("next_runs", "needs one dimension on x, at most five on all axes, and no groups")
+    x, *others = _list_axes(chart)
+    # Rows and panels of a matrix take two dimensions each.
+    rows, facets = others[:2], others[2:]
+    matrix = read_matrix(
+        chart.shown_filter,
+        metric=chart.metric.name if chart.metric.name in CATALOG else "iops",
+        x=x,
+        rows=",".join(rows) or None,
+        facet=",".join(facets) or NONE,
+    )
+    return plan_matrix_runs(matrix, now=now)
+
+
+def _list_axes(chart: ScalingChart) -> list[str]:
+    axes = [axis.name for axis in (chart.x, chart.color, chart.facet) if axis is not None]
+    return [name for axis in axes for name in split_axis(axis)]
+
+
+def plan_matrix_runs(matrix: Matrix, *, now: datetime | None = None) -> NextRuns:
+    """Return the runs that would complete a matrix, empty cells first; at most four queries.
+
+    A missing combination is measured on a host of another one with its layout, by the profile of another one with its
+    workload.
+    """
+    now = now or timezone.now()
+    cells = list(_list_cells(matrix))
+    gaps = sorted((gap for gap in cells if gap.reasons), key=_rank)
+    shown = gaps[:MEASUREMENTS_MAXIMUM]
+    asked = [place for place, gap in enumerate(shown) if gap.runs]
+    by_layout: dict[_Key, list[int]] = {}
+    by_workload: dict[_Key, list[int]] = {}
+    for each in cells:
+        by_layout.setdefault(each.layout, []).extend(each.cell.series_ids)
+        by_workload.setdefault(each.workload, []).extend(each.cell.series_ids)
+    commands, impossible = make_run_commands(
+        [
+            WantedRuns(
+                shown[place].runs,
+                shown[place].cell.series_ids or _cut(by_workload.get(shown[place].workload, [])),
+                shown[place].cell.series_ids or _cut(by_layout.get(shown[place].layout, [])),
+            )
+            for place in asked
+        ],
+        now=now,
+    )
+    unmeasurable = {asked[each] for each in impossible}
+    return NextRuns(
+        tuple(
+            _describe_gap_run(gap, is_possible=place not in unmeasurable, now=now)
+            for place, gap in enumerate(shown)
+        ),
+        tuple(commands),
+        more=len(gaps) - len(shown),
+    )
+
+
+def _list_cells(matrix: Matrix) -> Iterator[_Gap]:
+    for panel, row, place, cell in matrix.walk():
+        values = matrix.list_values(panel, row, place).items()
+        yield _Gap(
+            title=" · ".join(part for part in (panel.label, row.label, matrix.x.settings[place]) if part),
+            cell=cell,
+            layout=tuple(value for name, value in values if DIMENSIONS[name].group != "workload"),
+            workload=tuple(value for name, value in values if DIMENSIONS[name].group == "workload"),
+            reasons=tuple(_list_reasons(cell)),
+        )
+
+
+def _list_reasons(cell: ChartCell) -> Iterator[RunReason]:
+    if cell.n:
+        yield from list_gap_reasons(cast(LevelSpread, cell), cell.n, is_stale=cell.is_stale)
+    elif cell.state == "missing":
+        yield RunReason("missing", 1)
+    elif cell.state == "failed":
+        yield RunReason("failed", 1)
+
+
+def _rank(gap: _Gap) -> int:
+    """Return the place of the most important reason; gaps without a proposal are last."""
+    if not gap.runs:
+        return len(_ORDER)
+    return min(_ORDER.index(reason.name) for reason in gap.reasons)
+
+
+_ORDER: Final = ("missing", "failed", "few-runs", "old", "wide")
+
+
+def _cut(series_ids: list[int]) -> tuple[int, ...]:
+    return tuple(series_ids[:_SERIES_MAXIMUM])
+
+
+def _describe_gap_run(gap: _Gap, *, is_possible: bool, now: datetime) -> NextRun:
+    last_at = gap.cell.last_at
+    return NextRun(
+        gap.title,
+        None,
+        None,
+        reasons=gap.reasons,
+        runs=gap.runs,
+        n=gap.cell.n,
+        iops=None,
+        age=None if last_at is None else now - last_at,
+        last_at=last_at,
+        directions=(),
         is_possible=is_possible,
     )

@@ -8,7 +8,7 @@ from typing import Final
 from django.db.models import Window
 from django.db.models.functions import Lead
 
-from benchapp.layouts.rules.prices import PriceAmounts
+from benchapp.layouts.rules.ranking import PriceAmounts
 from benchapp.models import PRICE_AMOUNTS, Price
 
 _TYPE: Final = ("region", "instance_type", "volume_type")

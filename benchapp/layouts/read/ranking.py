@@ -2,10 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 from django.utils import timezone
@@ -18,48 +18,166 @@ from benchapp.charts.read.scaling_defaults import (
     fix_conflicts,
     number_combinations,
 )
+from benchapp.charts.read.scaling_shapes import SCALING_METRICS
 from benchapp.charts.read.series_columns import read_table
 from benchapp.charts.read.series_table import SeriesTable
-from benchapp.framework.read.binary_columns import CHART_S, read_cached, to_us
+from benchapp.framework.read.binary_columns import CHART_S, from_us, read_cached, to_us
 from benchapp.incidents.read.series_status import LevelValues, list_open_incidents, read_series_marks
-from benchapp.layouts.read.layout import (
-    LAYOUT_DIMENSIONS,
-    LOAD_DIMENSIONS,
-    PURE_LOAD_DIMENSIONS,
-    WORKLOAD_DETAILS,
-    Layout,
-    Load,
-)
-from benchapp.layouts.read.load_levels import RowLevels
 from benchapp.layouts.read.prices import PriceList, find_region, list_prices, select_prices
 from benchapp.layouts.read.question import VARYING, LayoutQuestion
-from benchapp.layouts.rules.prices import MonthlyPrice, PricedVolumes, add_instance, price_volumes
 from benchapp.layouts.rules.ranking import (
     VERDICTS,
     Assessment,
-    Lack,
-    LevelSpread,
     LoadLevels,
-    RequiredName,
+    MonthlyPrice,
+    PricedVolumes,
     Verdict,
+    add_instance,
     assess_layout,
+    find_capacity,
     find_closest_miss,
     find_front,
+    price_volumes,
 )
-from benchapp.series.read.levels import count_kinds
+from benchapp.series.read.levels import count_kinds, read_current_columns
 from benchapp.series.read.shapes import order_codes
+from benchapp.series.read.titles import UNKNOWN_LAYOUT, describe_setting, describe_target
 
-__all__ = [
-    "VERDICTS",
-    "Lack",
-    "LayoutRanking",
-    "LevelSpread",
-    "MeasuredLoad",
-    "RankedLayout",
-    "RequiredName",
-    "Verdict",
-    "rank_layouts",
-]
+_COLUMNS: Final = ("median", "p10", "p90", "n", "to_at")
+
+
+@dataclass(frozen=True, slots=True)
+class RowLevels:
+    """The current level of one metric of each row of a table, as arrays of its length. n: 0 without a level.
+
+    to_at: microseconds since 1970.
+    """
+
+    metric: str
+    median: NDArray[Any]
+    p10: NDArray[Any]
+    p90: NDArray[Any]
+    n: NDArray[Any]
+    to_at: NDArray[Any]
+
+    @classmethod
+    def read(cls, table: SeriesTable, metrics: Sequence[str]) -> list[Self]:
+        """Read the levels of each metric; one query, of groups of runs none."""
+        found: Mapping[str, Mapping[str, NDArray[Any]]] = (
+            read_current_columns(table.column("id"), metrics)
+            if table.group_levels is None
+            else {metric: _list_groups(table, metric) for metric in metrics}
+        )
+        return [cls._align(metric, table.array("id"), found[metric]) for metric in metrics]
+
+    @classmethod
+    def _align(cls, metric: str, ids: NDArray[Any], found: Mapping[str, NDArray[Any]]) -> Self:
+        """Return the levels in the order of some ids. found: by series_id."""
+        if not len(found["series_id"]):
+            return cls(metric, *(np.zeros(len(ids)) for _ in _COLUMNS))
+        places = np.minimum(np.searchsorted(found["series_id"], ids), len(found["series_id"]) - 1)
+        is_known = found["series_id"][places] == ids
+        return cls(metric, *(np.where(is_known, found[name][places], 0) for name in _COLUMNS))
+
+    def select(self, places: NDArray[Any]) -> "RowLevels":
+        """Return the levels of some rows; places: as numpy takes them."""
+        return RowLevels(self.metric, *(getattr(self, name)[places] for name in _COLUMNS))
+
+    def mix(self, cells: NDArray[np.int64], count: int) -> list[LevelValues | None]:
+        """Return one level for each of `count` cells, as `mix_spreads` does; None for one without a level.
+
+        cells: of each row.
+        """
+        mixed: list[LevelValues | None] = [None] * count
+        rows = np.flatnonzero(self.n)
+        if not len(rows):
+            return mixed
+        rows = rows[np.lexsort((self.median[rows], cells[rows]))]
+        numbers, starts, sizes = np.unique(cells[rows], return_index=True, return_counts=True)
+        medians = self.median[rows]
+        middles = (medians[starts + (sizes - 1) // 2] + medians[starts + sizes // 2]) / 2
+        columns = (
+            numbers,
+            sizes,
+            middles,
+            np.minimum.reduceat(self.p10[rows], starts),
+            np.maximum.reduceat(self.p90[rows], starts),
+            np.add.reduceat(self.n[rows], starts),
+            np.maximum.reduceat(self.to_at[rows], starts),
+        )
+        may_mix = SCALING_METRICS[self.metric].may_mix
+        for cell, size, median, p10, p90, n, to_at in zip(*(each.tolist() for each in columns), strict=True):
+            mixed[cell] = LevelValues(
+                median if may_mix or size == 1 else None, p10, p90, int(n), from_us(to_at)
+            )
+        return mixed
+
+
+def _list_groups(table: SeriesTable, metric: str) -> Mapping[str, NDArray[Any]]:
+    """Return the levels of groups of runs as `read_current_columns` does, by the number of the group."""
+    assert table.group_levels is not None
+    levels = sorted(table.group_levels[metric].items())
+    rows: Sequence[tuple[Any, ...]] = [
+        (number, level.median, level.p10, level.p90, level.n, to_us(level.last_at))
+        for number, group in levels
+        for level in (group.level,)
+    ]
+    columns = list(zip(*rows, strict=True)) or [()] * (len(_COLUMNS) + 1)
+    return {name: np.array(column) for name, column in zip(("series_id", *_COLUMNS), columns, strict=True)}
+
+
+# What a requirement may leave open, beside queue depth and jobs: each load has its own.
+WORKLOAD_DETAILS: Final = ("block_size_bytes", "file_size_bytes", "is_direct", "engine", "read_share_percent")
+LOAD_DIMENSIONS: Final = ("iodepth", "numjobs", *WORKLOAD_DETAILS)
+# Of reads or writes alone.
+PURE_LOAD_DIMENSIONS: Final = LOAD_DIMENSIONS[:-1]
+# Always part of a layout, beside those that may be fixed.
+LAYOUT_DETAILS: Final = ("volume_size_bytes", "provisioned_iops", "raid_level", "chunk_size_bytes")
+LAYOUT_DIMENSIONS: Final = (*VARYING, *LAYOUT_DETAILS)
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The dimensions of a layout; None: unknown. unstated: the unknown ones that others of its ranking state."""
+
+    volume_type: str | None
+    volume_count: int | None
+    stripe_count: int | None
+    instance_type: str | None
+    filesystem: str | None
+    volume_size_bytes: int | None
+    provisioned_iops: int | None
+    raid_level: str | None
+    chunk_size_bytes: int | None
+    target_name: None = None
+    unstated: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def title(self) -> str:
+        """Return the layout in one line."""
+        title = describe_target(self)
+        if title == UNKNOWN_LAYOUT:
+            return title
+        return ", ".join((title, *(describe_setting(name, None) for name in self.unstated)))
+
+    @property
+    def capacity_bytes(self) -> int | None:
+        """Return the bytes for data; None if unknown."""
+        return find_capacity(self.volume_size_bytes, self.volume_count, raid_level=self.raid_level)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """The dimensions of a load; None: unknown. read_share_percent: of mixes only."""
+
+    iodepth: int | None
+    numjobs: int | None
+    block_size_bytes: int | None
+    file_size_bytes: int | None
+    is_direct: bool | None
+    engine: str | None
+    read_share_percent: int | None = None
+
 
 _METRICS: Final = ("iops", "bandwidth_bytes_per_s", "latency_p99_ns")
 _MAIN_METRIC: Final = "iops"

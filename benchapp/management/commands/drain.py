@@ -16,7 +16,7 @@ from benchapp.incidents.actions.triage import resolve_recovered
 from benchapp.intake.normalize.batch import normalize_batch
 from benchapp.intake.normalize.reparse import reparse_outdated
 from benchapp.judge import detect_and_notify
-from benchapp.layouts.texts.layout_answers import NotAnswerable, find_layout_answer
+from benchapp.layouts.texts import NotAnswerable, find_layout_answer
 from benchapp.models import Heartbeat, Pulse
 from benchapp.notices.write.enqueue import send_due
 from benchapp.notices.write.layout_answers import notify_layout_answers

@@ -34,7 +34,7 @@ from benchapp.framework.api.responses import answer_json
 from benchapp.framework.api.view import ApiView, read_body
 from benchapp.framework.queue import wake_notify
 from benchapp.framework.write.conflicts import BadValue
-from benchapp.layouts.read.ranking import Verdict
+from benchapp.layouts.rules.ranking import Verdict
 from benchapp.models import Channel, Role, Scope, Subscription, User
 from benchapp.models.coverage import read_stored_threshold
 from benchapp.notices.read.layout_answers import LayoutFacts, read_layout_answer

@@ -14,7 +14,7 @@ from benchapp.catalog.metrics import JUDGED_METRICS
 from benchapp.catalog.thresholds import BadThreshold, parse_threshold
 from benchapp.framework.write.audit import record_write, snapshot
 from benchapp.framework.write.conflicts import BadValue, retry_conflicts
-from benchapp.layouts.read.question_form import BadQuestion, canonicalize_question
+from benchapp.layouts.read.question import BadQuestion, canonicalize_question
 from benchapp.models import (
     AuditKind,
     Channel,

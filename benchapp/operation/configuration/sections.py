@@ -22,9 +22,8 @@ from django.utils.crypto import salted_hmac
 
 from benchapp.framework.write.conflicts import BadValue
 from benchapp.incidents.write.planned_events import EVENTS
-from benchapp.layouts.read.question_form import read_question
-from benchapp.layouts.write.price_csv import BadPrices, read_price, write_cell
-from benchapp.layouts.write.prices import add_prices, remove_price
+from benchapp.layouts.read.question import read_question
+from benchapp.layouts.write import BadPrices, add_prices, read_price, remove_price, write_cell
 from benchapp.models import (
     CONFIRMATION_RUNS_MAXIMUM,
     DAILY_SHARE_DEFAULT,

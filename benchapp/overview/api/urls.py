@@ -13,8 +13,7 @@ from benchapp.incidents.api import maintenance as planned_events
 from benchapp.intake.api import run_output, submissions
 from benchapp.intake.api import run_provenance as run_report
 from benchapp.intake.api.posting.views import refuse_method, take_posts
-from benchapp.layouts.api import layouts, prices
-from benchapp.layouts.api.experiments import experiment
+from benchapp.layouts.api import experiment, layouts, prices
 from benchapp.notices.api import feed, subscriptions
 from benchapp.overview.api import fleet, index
 from benchapp.policies import api as detection_policies

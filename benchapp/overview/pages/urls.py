@@ -18,9 +18,9 @@ from benchapp.incidents.pages import triage as incident_actions
 from benchapp.incidents.pages import triage as incident_baseline
 from benchapp.intake.pages import upload_files
 from benchapp.intake.pages import views as uploads
-from benchapp.layouts.pages import price_views as prices
-from benchapp.layouts.pages import views as layout_ranking
-from benchapp.layouts.pages.experiments import views as experiments
+from benchapp.layouts.pages import experiment as experiments
+from benchapp.layouts.pages import layouts as layout_ranking
+from benchapp.layouts.pages import prices
 from benchapp.notices.pages import confirm_address
 from benchapp.notices.pages import views as subscriptions
 from benchapp.overview.pages import charts as overview_charts

@@ -38,7 +38,7 @@ from benchapp.framework.api.problems import ErrorProblems, Problem, bad_value, m
 from benchapp.framework.api.responses import answer_json
 from benchapp.framework.api.view import ApiView, read_body
 from benchapp.framework.write.conflicts import BadValue
-from benchapp.layouts.read.question_form import check_question
+from benchapp.layouts.read.question import check_question
 from benchapp.models import PanelKind, Role, Study
 from benchapp.reports.read.studies import list_studies, read_study
 from benchapp.reports.write.studies import (

@@ -17,7 +17,7 @@ from benchapp.framework.pages.access import can, needs_role, read_person
 from benchapp.framework.pages.page_context import without_preferences
 from benchapp.framework.read.binary_columns import STUDY_S, make_key
 from benchapp.framework.write.conflicts import BadValue
-from benchapp.layouts.read.question_form import check_question
+from benchapp.layouts.read.question import check_question
 from benchapp.models import PanelKind, Role, Study, StudyPanel
 from benchapp.reports.pages.panel_image import draw_panel
 from benchapp.reports.pages.panels import name_panel, read_panel_query

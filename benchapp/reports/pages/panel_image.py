@@ -19,7 +19,7 @@ from benchapp.charts.read.scaling import read_scaling
 from benchapp.framework.pages.access import BadParameters, require_valid
 from benchapp.layouts.image import draw_layouts
 from benchapp.layouts.read.prices import UnknownRegion
-from benchapp.layouts.read.question_form import BadQuestion, read_question
+from benchapp.layouts.read.question import BadQuestion, read_question
 from benchapp.layouts.read.ranking import rank_layouts
 from benchapp.models import PanelKind, StudyPanel
 

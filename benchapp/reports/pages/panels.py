@@ -18,9 +18,9 @@ from benchapp.charts.read.chart import BadChart
 from benchapp.framework.pages.access import BadParameters
 from benchapp.framework.pages.markdown import render_markdown
 from benchapp.framework.pages.page_context import make_base_url
-from benchapp.layouts.pages.figure import show_layouts
+from benchapp.layouts.pages.layouts import show_layouts
 from benchapp.layouts.read.prices import UnknownRegion
-from benchapp.layouts.read.question_form import BadQuestion
+from benchapp.layouts.read.question import BadQuestion
 from benchapp.models import PanelKind, StudyPanel
 
 _PAGES: Final = {

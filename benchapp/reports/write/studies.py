@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from benchapp.framework.write.audit import record_write, snapshot
 from benchapp.framework.write.conflicts import BadValue
-from benchapp.layouts.read.question_form import BadQuestion
+from benchapp.layouts.read.question import BadQuestion
 from benchapp.models import (
     AuditKind,
     FrozenPanel,

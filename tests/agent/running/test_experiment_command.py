@@ -13,7 +13,7 @@ import pytest
 from agent.delivery.spool import Spool
 from agent.running import experiment_command
 from agent.running.experiment_command import order_arms
-from benchapp.layouts.rules.experiments import paired_runs
+from benchapp.layouts.rules import experiments
 from tests.agent.conftest import Machine, Terminal
 from tests.short_fio import write_short_fio
 
@@ -67,7 +67,7 @@ def boot(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
 
 @pytest.mark.parametrize("pairs", [1, 2, 3, 4, 300])
 def test_order_is_that_of_the_server(pairs: int) -> None:
-    assert order_arms(pairs) == paired_runs.order_arms(pairs)
+    assert order_arms(pairs) == experiments.order_arms(pairs)
 
 
 def test_runs_are_in_abba_order_with_the_arm_as_label(machine: Machine) -> None:

@@ -18,7 +18,7 @@ from benchapp.charts.read.scaling import read_scaling
 from benchapp.charts.read.scaling_shapes import ScalingRequest
 from benchapp.charts.read.series_grid import read_series_grid
 from benchapp.framework.read.binary_columns import CHART_S, DAYS_S, make_key, read_cached
-from benchapp.layouts.read.question_form import read_question
+from benchapp.layouts.read.question import read_question
 from benchapp.layouts.read.ranking import rank_layouts
 from benchapp.models import AuditRecord, Level, Measurement, Role, Series, name_person
 from benchapp.overview.read.fleet import read_fleet_days

@@ -7,7 +7,7 @@ from django.test import Client
 from django.utils import timezone
 
 from benchapp.layouts.read.prices import find_region, list_prices, select_prices
-from benchapp.layouts.write.prices import PRICE_RESTORABLE, UnknownPrice, remove_price, restore_price
+from benchapp.layouts.write import PRICE_RESTORABLE, UnknownPrice, remove_price, restore_price
 from benchapp.models import AuditRecord, Price
 from tests.factories import make_price
 

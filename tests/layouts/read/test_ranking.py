@@ -12,7 +12,7 @@ from benchapp.charts.read.scaling import read_scaling
 from benchapp.charts.read.scaling_shapes import ScalingRequest
 from benchapp.layouts.read.question import LayoutQuestion
 from benchapp.layouts.read.ranking import LayoutRanking, rank_layouts
-from benchapp.layouts.texts.layouts import describe_price
+from benchapp.layouts.texts import describe_price
 from benchapp.models import Host, Price, Series
 from tests.factories import (
     NOON,

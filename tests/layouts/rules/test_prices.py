@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchapp.layouts.rules.prices import PriceAmounts, PricedVolumes, add_instance, price_volumes
+from benchapp.layouts.rules.ranking import PriceAmounts, PricedVolumes, add_instance, price_volumes
 
 GIB, MIB = 2**30, 2**20
 GP3 = PriceAmounts(0.08, 0.005, 3000, 0.04, 125)

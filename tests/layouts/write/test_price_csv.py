@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchapp.layouts.write.price_csv import BadPrices, read_price_table
+from benchapp.layouts.write import BadPrices, read_price_table
 
 HEAD = "volume_type,instance_type,region,currency,valid_from,per_gib_month,per_hour"
 EXAMPLE = Path(__file__).parents[3] / "docs" / "prices" / "example.csv"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from benchapp.layouts.texts.layout_answers import NotAnswerable, find_layout_answer
+from benchapp.layouts.texts import NotAnswerable, find_layout_answer
 from benchapp.models import Channel, Notice, Role, Scope, Subscription, User
 from benchapp.notices.write.layout_answers import notify_layout_answers
 from tests.factories import NOON, add_series, make_host, make_token, make_user

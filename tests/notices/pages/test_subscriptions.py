@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from benchapp.framework.env import EmailServer
-from benchapp.layouts.texts.layout_answers import NotAnswerable, find_layout_answer
+from benchapp.layouts.texts import NotAnswerable, find_layout_answer
 from benchapp.models import Channel, Notice, NoticeState, Role, Subscription, User
 from benchapp.notices.write.layout_answers import notify_layout_answers
 from benchapp.notices.write.subscriptions import SUBSCRIPTIONS_MAXIMUM

@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from benchapp import tasks
-from benchapp.layouts.texts.layout_answers import NotAnswerable, find_layout_answer
+from benchapp.layouts.texts import NotAnswerable, find_layout_answer
 from benchapp.models import Measurement, Notice, Price, StoredLayoutAnswer, Subscription
 from benchapp.notices.channels.email.html import render_html
 from benchapp.notices.channels.message import Message, render_text

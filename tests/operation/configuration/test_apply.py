@@ -11,8 +11,7 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from benchapp.incidents.write.planned_events import end_planned_event
-from benchapp.layouts.write.price_csv import read_price_rows
-from benchapp.layouts.write.prices import add_prices
+from benchapp.layouts.write import add_prices, read_price_rows
 from benchapp.models import (
     AuditRecord,
     ConfirmationPolicy,

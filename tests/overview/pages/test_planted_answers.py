@@ -14,7 +14,7 @@ import pytest
 from django.test import Client
 
 from benchapp.framework.times import format_moment, to_iso
-from benchapp.layouts.read.ranking import VERDICTS
+from benchapp.layouts.rules.ranking import VERDICTS
 from benchapp.models import DetectionResult, IncidentEvent, name_scopes
 from tests.pages import Page
 from tests.planted_fleet import (

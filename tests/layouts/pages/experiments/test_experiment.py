@@ -7,8 +7,8 @@ from django.test import Client
 
 from agent.commands.cli import build_parser
 from benchapp.catalog.grammar import parse_filter
-from benchapp.layouts.pages.experiments.texts import write_commands
-from benchapp.layouts.read.experiments.experiment import Experiment
+from benchapp.layouts.pages.experiment import write_commands
+from benchapp.layouts.read.experiment import Experiment
 from tests.factories import NOON, add_series, make_host
 from tests.layouts.read.experiments.experiments import make_experiment
 from tests.layouts.read.experiments.test_experiment import VALUES

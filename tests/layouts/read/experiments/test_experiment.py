@@ -3,8 +3,8 @@
 import pytest
 
 from benchapp.catalog.grammar import parse_filter
-from benchapp.layouts.read.experiments import experiment as module
-from benchapp.layouts.read.experiments.experiment import BadExperiment, Experiment, read_experiment
+from benchapp.layouts.read import experiment as module
+from benchapp.layouts.read.experiment import BadExperiment, Experiment, read_experiment
 from tests.factories import NOON, add_series, make_host
 from tests.layouts.read.experiments.experiments import make_experiment
 

@@ -5,7 +5,7 @@ from math import exp, log
 import numpy as np
 import pytest
 
-from benchapp.layouts.rules.experiments.confidence_sequence import (
+from benchapp.layouts.rules.experiments import (
     count_required_pairs,
     evaluate_pairs,
     find_p_of_t,

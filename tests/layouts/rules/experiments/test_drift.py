@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from benchapp.layouts.rules.experiments.drift import check_drift
-from benchapp.layouts.rules.experiments.paired_runs import ArmRuns, order_arms, pair_runs
+from benchapp.layouts.rules.experiments import ArmRuns, check_drift, order_arms, pair_runs
 
 
 def check(order, *, drift=0.0, growth=0.0, carry=0.0, noise=0.01):

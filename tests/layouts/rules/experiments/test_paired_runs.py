@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchapp.layouts.rules.experiments.paired_runs import ArmRuns, order_arms, pair_runs
+from benchapp.layouts.rules.experiments import ArmRuns, order_arms, pair_runs
 
 
 def make_arms(order, values=None):

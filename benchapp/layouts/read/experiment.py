@@ -11,11 +11,7 @@ from numpy.typing import NDArray
 
 from benchapp.catalog.grammar import Filter
 from benchapp.catalog.metrics import CATALOG, KIND_NAMES, SMALLEST_CHANGES
-from benchapp.charts.read.comparison import (
-    MatchedRows,
-    find_free_columns,
-    match_rows,
-)
+from benchapp.charts.read.comparison import MatchedRows, find_free_columns, match_rows
 from benchapp.charts.read.comparison_sides import (
     SERIES_MAXIMUM,
     VALUES_MAXIMUM,
@@ -26,37 +22,18 @@ from benchapp.charts.read.comparison_sides import (
     read_side,
     read_values,
 )
-from benchapp.layouts.rules.experiments.confidence_sequence import (
+from benchapp.layouts.rules.experiments import (
     PAIRS_MINIMUM,
-    PLANNED_PAIRS_MAXIMUM,
-    POWER,
+    ArmRuns,
+    DriftCheck,
     PairedResult,
+    check_drift,
     count_required_pairs,
     evaluate_pairs,
+    order_arms,
+    pair_runs,
 )
-from benchapp.layouts.rules.experiments.drift import Caveat, DriftCheck, check_drift
-from benchapp.layouts.rules.experiments.paired_runs import ArmRuns, order_arms, pair_runs
 from benchapp.models import Level
-
-__all__ = [
-    "DIFFERENCE_MAXIMUM",
-    "DIFFERENCE_MINIMUM",
-    "EXPERIMENT_ERROR_RATE",
-    "EXPERIMENT_METRICS",
-    "EXPERIMENT_ROWS_MAXIMUM",
-    "PAIRS_MINIMUM",
-    "PLANNED_PAIRS_MAXIMUM",
-    "POWER",
-    "ArmSummary",
-    "BadExperiment",
-    "Caveat",
-    "DriftCheck",
-    "Experiment",
-    "ExperimentResult",
-    "ExperimentRow",
-    "PairPlan",
-    "read_experiment",
-]
 
 # That any interval of the experiment misses its ratio at any look.
 EXPERIMENT_ERROR_RATE: Final = 0.05

@@ -26,18 +26,16 @@ from benchapp.framework.api.problems import bad_parameter
 from benchapp.framework.api.responses import answer_rows
 from benchapp.framework.api.view import ApiView
 from benchapp.framework.read.days import MOMENTS
-from benchapp.layouts.read.experiments.experiment import (
+from benchapp.layouts.read.experiment import (
     DIFFERENCE_MAXIMUM,
     DIFFERENCE_MINIMUM,
     EXPERIMENT_METRICS,
-    PLANNED_PAIRS_MAXIMUM,
     BadExperiment,
-    Caveat,
     Experiment,
     ExperimentRow,
     read_experiment,
 )
-from benchapp.layouts.rules.experiments.confidence_sequence import Look
+from benchapp.layouts.rules.experiments import PLANNED_PAIRS_MAXIMUM, Caveat, Look
 
 
 class ExperimentParameters(FilterParameters, FormatParameters):

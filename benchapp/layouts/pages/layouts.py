@@ -1,32 +1,50 @@
-"""The ranking of layouts as its page and a study show it: chart, sentences and tables."""
+"""Choose a layout: the page, and its ranking as a study shows it; what to measure next as a section of a page."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
-from django.http import QueryDict
+from django import forms
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import render
 from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
 
 from benchapp.catalog.dimensions import DIMENSIONS
-from benchapp.catalog.grammar import Filter, parse_term
+from benchapp.catalog.grammar import BadFilter, Filter, parse_term
 from benchapp.catalog.metrics import CATALOG, format_signed_percent, format_value
 from benchapp.charts.read.history import IDS_MAXIMUM
+from benchapp.framework.pages.access import may_read
+from benchapp.framework.pages.command_lines import format_curl_command, list_first_steps
+from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.times import format_age, format_moment
-from benchapp.layouts.read.question_form import read_question, write_layout_query
-from benchapp.layouts.read.ranking import LayoutRanking, LevelSpread, RankedLayout, rank_layouts
-from benchapp.layouts.texts.layouts import (
+from benchapp.layouts.read.next_runs import NextRun, NextRuns, plan_next_runs
+from benchapp.layouts.read.prices import UnknownRegion, find_region, list_prices, list_regions
+from benchapp.layouts.read.question import VARYING_CHOICES, QuestionForm, read_question, write_layout_query
+from benchapp.layouts.read.ranking import LayoutRanking, RankedLayout, rank_layouts
+from benchapp.layouts.rules.ranking import LevelSpread
+from benchapp.layouts.texts import (
+    NOT_POSSIBLE,
+    NOTHING_DECIDES,
     VERDICT_TEXTS,
+    describe_duration,
     describe_lacks,
     describe_left_out,
+    describe_next_runs,
     describe_omitted,
     describe_price,
     describe_ranking,
+    describe_reason,
     describe_workload,
     format_layouts_title,
     format_money,
+    format_queue_depth,
     list_fixed,
+    write_command,
 )
+from benchapp.models import Series
 
 # The CSV has all of them.
 ROWS_MAXIMUM: Final = 100
@@ -163,4 +181,127 @@ def make_layouts_chart(ranking: LayoutRanking, *, has_links: bool = True) -> dic
         "required": required.iops if metric.name == "iops" else required.bandwidth_bytes_per_s,
         "limit": required.latency_p99_ns,
         "points": points,
+    }
+
+
+_LABELS: Final[Mapping[str, str]] = {
+    "iops": "IOPS, at least",
+    "mb_per_s": "MB/s, at least",
+    "p99_ms": "p99 latency, ms at most",
+    "capacity_gb": "Capacity, GB at least",
+    "max_price": "Price per month, at most",
+    "pattern": "Pattern",
+    "read_share": "Read share, %",
+    "block_size": "Block size",
+    "region": "Prices of",
+    "price_of": "Price includes",
+    "max_age_days": "Max. age, days",
+    "q": "Data from",
+    "vary": "Vary",
+}
+_TEXT: Final = {"autocomplete": "off", "autocapitalize": "off", "spellcheck": "false"}
+_ATTRIBUTES: Final[Mapping[str, Mapping[str, str]]] = {
+    "block_size": {**_TEXT, "placeholder": "4k"},
+    "q": {**_TEXT, "data-completion": ""},
+}
+
+
+class LayoutForm(QuestionForm):
+    """The question with labels, and the regions that have prices."""
+
+    def __init__(self, query: QueryDict | None, *, regions: Sequence[str], region: str) -> None:
+        """Bind the query, if there is one. regions: of prices; region: the one without a choice."""
+        is_region_chosen = query is not None and "region" in query
+        if query is not None:
+            query = query.copy()
+            query["region"] = query.get("region", region).strip().lower()
+        super().__init__(query, initial={"region": region})
+        for name, label in _LABELS.items():
+            field = self.fields[name]
+            field.label = label
+            if isinstance(field, forms.FloatField):
+                field.widget.attrs |= {"step": "any", "autocomplete": "off"}
+            field.widget.attrs |= _ATTRIBUTES.get(name, {})
+        self.fields["vary"].widget = forms.CheckboxSelectMultiple(choices=VARYING_CHOICES)
+        self.fields["q"].help_text = "Filter bar syntax: host:db-*, pool:web type:gp3. Empty: all hosts."
+        # Prices without a region have the empty name.
+        self.fields["region"].widget = forms.Select(choices=[(name, name or "no region") for name in regions])
+        if len(regions) < 2 and not is_region_chosen:
+            del self.fields["region"]
+            self.is_region_chosen = False
+
+
+def show_next_runs(plan: NextRuns, *, nothing: str = NOTHING_DECIDES) -> dict[str, Any]:
+    """Show a plan; nothing: the sentence without measurements."""
+    return {
+        "sentence": describe_next_runs(plan, nothing=nothing),
+        "has_loads": any(format_queue_depth(measured) for measured in plan.measurements),
+        "lines": tuple(_make_run_line(measured) for measured in plan.measurements),
+        "commands": tuple(
+            {
+                "id": f"next-{number}",
+                "host": command.host,
+                "line": write_command(command),
+                "duration": describe_duration(command),
+                "job_file": command.job_file,
+                "job_file_name": command.argv[3] if command.job_file else "",
+            }
+            for number, command in enumerate(plan.commands, start=1)
+        ),
+    }
+
+
+def _make_run_line(measured: NextRun) -> dict[str, Any]:
+    is_measurable = measured.runs and not measured.is_possible
+    return {
+        "title": measured.title,
+        "load": format_queue_depth(measured),
+        "reasons": tuple(describe_reason(reason, measured) for reason in measured.reasons),
+        "runs": measured.runs,
+        "problem": NOT_POSSIBLE if is_measurable else "",
+    }
+
+
+_EXAMPLE: Final = "iops=20000&pattern=randread&block_size=4k&p99_ms=3&capacity_gb=1000"
+
+
+@require_safe
+@may_read
+def layouts(request: HttpRequest) -> HttpResponse:
+    """Show the form, and the ranking if a throughput is required."""
+    prices, now = list_prices(), timezone.now()
+    region = find_region(prices, None, day=now.date())
+    form = LayoutForm(request.GET or None, regions=list_regions(prices), region=region)
+    question = form.make_question() if form.is_valid() else None
+    if question is not None and not question.has_throughput:
+        form.add_error("iops", "Enter a target: IOPS or MB/s.")
+        question = None
+    context: dict[str, Any] = {
+        "form": form,
+        "title": "Choose a layout",
+        "example": f"{request.path}?{_EXAMPLE}",
+    }
+    if question is not None:
+        try:
+            context |= _make_answer(rank_layouts(question, now=now), request, now=now)
+        except UnknownRegion as problem:
+            form.add_error("region", f"{problem}.")
+        except BadFilter as problem:
+            form.add_error("q", f"{problem}.")
+    return render(request, "layouts/layouts.html", context, status=400 if form.errors else 200)
+
+
+def _make_answer(ranking: LayoutRanking, request: HttpRequest, *, now: datetime) -> dict[str, Any]:
+    base_url = make_base_url(request)
+    figure = make_layouts_figure(ranking, key="layouts")
+    return {
+        "ranking": ranking,
+        "figure": figure,
+        "title": figure["title"],
+        "next": show_next_runs(plan_next_runs(ranking, now=now))
+        if ranking.all_rows or ranking.incomplete
+        else None,
+        "canonical_url": f"{base_url}{request.path}?{figure['query']}",
+        "api_line": format_curl_command(f"{base_url}/api/v1/layouts?{figure['query']}"),
+        "steps": None if ranking.all_rows or Series.objects.exists() else list_first_steps(base_url),
     }

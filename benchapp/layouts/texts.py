@@ -1,31 +1,46 @@
-"""Texts about the ranking of layouts."""
+"""Texts about the ranking of layouts, its remembered answer, and what to measure next."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import hashlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from shlex import join
 from typing import Final
 
+from django.http import QueryDict
+
 from benchapp.catalog.dimensions import DIMENSIONS
+from benchapp.catalog.grammar import BadFilter
 from benchapp.catalog.metrics import (
     CATALOG,
     UNKNOWN,
     format_count,
+    format_percent,
     format_signed_percent,
     format_value,
     format_with_unit,
     group_thousands,
+    lower_label,
+    show_rates_in,
 )
 from benchapp.charts.texts.fixed import describe_fixed, describe_values
 from benchapp.charts.texts.levels import describe_mixed_kinds
-from benchapp.framework.times import describe_age, format_moment
-from benchapp.layouts.read.layout import WORKLOAD_DETAILS, Load
-from benchapp.layouts.read.question import PATTERNS, LayoutQuestion
+from benchapp.framework.times import describe_age, format_moment, to_iso
+from benchapp.layouts.read.next_runs import NextRun, NextRuns
+from benchapp.layouts.read.prices import UnknownRegion, list_prices, select_prices
+from benchapp.layouts.read.question import PATTERNS, BadQuestion, LayoutQuestion, read_question
 from benchapp.layouts.read.ranking import (
-    Lack,
+    WORKLOAD_DETAILS,
     LayoutRanking,
+    Load,
     MeasuredLoad,
     RankedLayout,
-    RequiredName,
-    Verdict,
+    rank_layouts,
 )
+from benchapp.layouts.read.run_commands import RunCommand
+from benchapp.layouts.rules.answers import LayoutFacts, RememberedAnswer
+from benchapp.layouts.rules.next_runs import RUNS_MAXIMUM, RunReason
+from benchapp.layouts.rules.ranking import Lack, RequiredName, Verdict
 from benchapp.series.read.titles import describe_setting, describe_value
 
 VERDICT_TEXTS: Final[Mapping[Verdict, str]] = {
@@ -295,3 +310,148 @@ def _describe_lack(lack: Lack, row: RankedLayout, *, currency: str) -> str:
 
 def _format_capacity(size_bytes: float) -> str:
     return f"{group_thousands(size_bytes / _GB)} GB"
+
+
+class NotAnswerable(Exception):
+    """A question without an answer today; the message gives the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundAnswer:
+    """An answer of now. requirement: in words; layouts: those that were asked for, and those of the answer."""
+
+    answer: RememberedAnswer
+    requirement: str
+    layouts: tuple[LayoutFacts, ...]
+
+
+# The text is sent to readers with any units.
+@show_rates_in("si")
+def find_layout_answer(query: str, *, titles: Collection[str], now: datetime) -> FoundAnswer:
+    """Return the answer to a question, as of `read_question`, and the facts of layouts. Raises NotAnswerable."""
+    try:
+        ranking = rank_layouts(read_question(QueryDict(query)), now=now)
+    except (BadQuestion, BadFilter, UnknownRegion) as problem:
+        raise NotAnswerable(str(problem)) from problem
+    rows = ranking.all_rows
+    best, closest = rows[0] if rows else None, ranking.closest
+    answer = RememberedAnswer(
+        sentence=format_layouts_title(ranking),
+        best=None if best is None else _describe(best, ranking),
+        closest=None if closest is None else _describe(closest, ranking),
+        lacks="" if closest is None else "; ".join(describe_lacks(closest, ranking.currency)),
+        prices=_identify_prices(ranking, now),
+    )
+    wanted = {*titles, *(each.title for each in (answer.best, answer.closest) if each is not None)}
+    return FoundAnswer(
+        answer,
+        describe_requirement(ranking.question, ranking.currency),
+        tuple(_describe(row, ranking) for row in rows if row.layout.title in wanted),
+    )
+
+
+def _describe(row: RankedLayout, ranking: LayoutRanking) -> LayoutFacts:
+    price = "" if row.price_amount is None else f", {describe_price(row, ranking.currency)} per month"
+    return LayoutFacts(
+        title=row.layout.title,
+        verdict=row.verdict,
+        load=f"{format_throughput(row.load)}, {format_load(row.load, ranking.varying)}{price}",
+        price=describe_price(row, ranking.currency) if row.price_amount is not None else "",
+        runs=row.load.n,
+        last_at=to_iso(row.load.last_at),
+        incidents=tuple(sorted(row.incident_ids)),
+    )
+
+
+def _identify_prices(ranking: LayoutRanking, now: datetime) -> str:
+    prices = select_prices(list_prices(), region=ranking.region, day=now.date())
+    volumes, instances = (sorted(each.items()) for each in (prices.volumes, prices.instances))
+    return hashlib.sha256(repr((prices.currency, volumes, instances)).encode()).hexdigest()[:16]
+
+
+NOT_POSSIBLE: Final = (
+    "needs a new host or volume: no host has this layout in a directory whose newest run is of the last year"
+)
+_OTHER_DIRECTION: Final = {"read": "writes", "write": "reads"}
+
+
+NOTHING_DECIDES: Final = "Nothing to measure: more runs of these layouts would not change the answer."
+NOTHING_MISSING: Final = (
+    "Nothing to measure: no combination has a gap, few runs, an old level or a wide interval."
+)
+
+
+def describe_next_runs(plan: NextRuns, *, nothing: str = NOTHING_DECIDES) -> str:
+    """Return the plan in a sentence. nothing: the sentence without measurements."""
+    if not plan.measurements:
+        return nothing
+    if not plan.commands:
+        return "No host can carry out these runs."
+    duration = format_duration(plan.duration_s)
+    took = f", {duration}" if duration else ", duration unknown"
+    more = f" {format_count(plan.more, 'more gap')} not listed." if plan.more else ""
+    return f"{format_count(plan.run_count, 'run')}{took} in total.{more}"
+
+
+def describe_reason(reason: RunReason, measured: NextRun) -> str:
+    """Return why to measure: "only 2 runs", "newest run 190 days ago"."""
+    if reason.name == "few-runs":
+        return f"only {format_count(measured.n, 'run')}"
+    if reason.name == "missing":
+        return "never measured"
+    if reason.name == "failed":
+        return "every run failed"
+    if reason.name == "wide":
+        spread = "" if reason.spread is None else format_percent(reason.spread)
+        text = f"95 % interval of the median wider than ±5 %, spread {spread}"
+        return text if reason.runs is not None else f"{text}: more than {RUNS_MAXIMUM} runs would be needed"
+    if reason.name == "old":
+        age = measured.age or timedelta()
+        return f"newest run {format_count(age.days, 'day')} ago"
+    if reason.name == "one-direction":
+        missing = ", ".join(_OTHER_DIRECTION.get(each, each) for each in measured.directions)
+        return f"{missing} of the mix not measured"
+    name = "" if reason.metric is None else lower_label(CATALOG[reason.metric].label)
+    if reason.name == "unknown":
+        at = "this load" if measured.iops is None else format_with_unit(measured.iops, CATALOG["iops"])
+        return f"{name} at {at} unknown"
+    gap = "" if reason.gap is None else format_percent(reason.gap)
+    spread = "" if reason.spread is None else format_percent(reason.spread)
+    other = "the requirement" if reason.name == "near-requirement" else "that of the other candidate"
+    text = f"{name} {gap} from {other}, spread {spread}"
+    return text if reason.runs is not None else f"{text}: more than {RUNS_MAXIMUM} runs would be needed"
+
+
+def format_queue_depth(measured: NextRun) -> str:
+    """Return queue depth and jobs: "32 × 1"; "" for a combination of a chart."""
+    if measured.iodepth is None and measured.numjobs is None:
+        return ""
+    return " × ".join("?" if each is None else str(each) for each in (measured.iodepth, measured.numjobs))
+
+
+def write_command(command: RunCommand) -> str:
+    """Return the shell line of a command; several runs are a loop."""
+    line = join(command.argv)
+    if command.runs == 1:
+        return line
+    return f"for run in $(seq {command.runs}); do {line}; done"
+
+
+def describe_duration(command: RunCommand) -> str:
+    """Return the expected duration of a command: "4 × 18 s", and where it comes from."""
+    one = format_duration(command.duration_s)
+    if not one:
+        return "duration unknown"
+    source = "as earlier runs" if command.is_duration_stored else "runtime of the workload"
+    return f"{one if command.runs == 1 else f'{command.runs} × {one}'} ({source})"
+
+
+def format_duration(duration_s: float | None) -> str:
+    """Return a duration in its largest unit: "18 s", "12 min", "3.5 h"; "" if unknown."""
+    if duration_s is None:
+        return ""
+    if duration_s < 120:
+        return f"{max(1, round(duration_s))} s"
+    if duration_s < 7200:
+        return f"{round(duration_s / 60)} min"
+    return f"{duration_s / 3600:.1f} h"

@@ -1,1 +1,0 @@
-"""A/B experiments."""

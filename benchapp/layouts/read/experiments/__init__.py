@@ -1,1 +1,0 @@
-"""A/B experiments: the runs of two arms."""

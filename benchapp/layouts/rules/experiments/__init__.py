@@ -1,1 +1,0 @@
-"""A/B experiments: pairs of runs, an interval that holds at every look, drift. Pure."""

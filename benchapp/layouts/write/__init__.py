@@ -1,1 +1,0 @@
-"""Choosing a layout: prices."""
