@@ -47,7 +47,7 @@ from benchapp.intake.api.body import (
     read_wire,
     replace_length,
 )
-from benchapp.intake.api.hints import PATHS
+from benchapp.intake.api.documents import PATHS
 from benchapp.intake.api.posts import authenticate_sender
 from benchapp.operation.checks import log_warnings
 from benchapp.operation.handler import ThreadHandler

@@ -244,7 +244,7 @@ SPECTACULAR_SETTINGS = {
     "LICENSE": {"name": "MIT", "identifier": "MIT"},
     "SERVERS": [{"url": "/", "description": "this server"}],
     "POSTPROCESSING_HOOKS": [
-        "benchapp.intake.api.posting.operations.add_intake_paths",
+        "benchapp.intake.api.submissions.add_intake_paths",
         "benchapp.framework.api.openapi.complete_document",
     ],
 }

@@ -16,7 +16,7 @@ from benchapp.accounts.write.tokens import issue_token
 from benchapp.detection.write.histories import lock_series, read_histories
 from benchapp.detection.write.levels import store_levels
 from benchapp.incidents.write.incidents import list_metric_sizes, measure_sizes
-from benchapp.intake.normalize.series_environments import recalculate_environments
+from benchapp.intake.normalize.series_lookup import recalculate_environments
 from benchapp.intake.posts.submissions import pack
 from benchapp.models import (
     TARGET_FIELDS,

@@ -14,7 +14,7 @@ from django.utils import timezone
 from benchapp import tasks
 from benchapp.accounts.write.tokens import issue_token
 from benchapp.intake.api import posts
-from benchapp.intake.api.limits import Limits
+from benchapp.intake.api.posts import Limits
 from benchapp.models import Host, Notice, Scope
 from tests.envelopes import pack_envelope, read_fio
 from tests.factories import NOON

@@ -16,7 +16,7 @@ from benchapp.catalog.metrics import CATALOG
 from benchapp.celery import app
 from benchapp.framework.api.problem_codes import PROBLEMS
 from benchapp.framework.pages.number_columns import ALSO_ANSWERED, REJECTED
-from benchapp.intake.normalize.missing_reasons import MISSING
+from benchapp.intake.normalize.measurement import MISSING
 from benchapp.overview.pages.docs.pages import make_anchor, parse_markdown, read_plain_text
 from benchapp.overview.pages.docs.views import read_page
 from tests.documentation import FILES, ROOT, Block, Command, list_blocks, list_commands

@@ -5,7 +5,7 @@ from datetime import datetime
 import numpy as np
 import pytest
 
-from benchapp.intake.normalize.series_environments import recalculate_environments
+from benchapp.intake.normalize.series_lookup import recalculate_environments
 from benchapp.models import ChangeState, Host, Incident, Measurement, Run, Series, SeriesEnvironment
 from benchmarks.fleet_confirmation import Confirmation
 from benchmarks.fleet_months import PlantedEvent, list_events, make_months

@@ -27,11 +27,10 @@ from benchapp.fio import UnreadableOutput, read_output
 from benchapp.fio.logs import UnreadableLog, read_log, read_log_name
 from benchapp.fio.redaction import remove_from_body
 from benchapp.framework.api.problems import Problem
-from benchapp.intake.api.batch import split_batch
 from benchapp.intake.api.body import Wire
-from benchapp.intake.api.documents import Post, read_document
-from benchapp.intake.api.hints import refuse_wrapped, suggest_address
-from benchapp.intake.importing.file_parameters import (
+from benchapp.intake.api.documents import Post, read_document, refuse_wrapped, suggest_address
+from benchapp.intake.api.posts import split_batch
+from benchapp.intake.importing.checking import (
     BadFileParameters,
     read_name_pattern,
     read_parameter_table,
@@ -40,9 +39,9 @@ from benchapp.intake.importing.published_csv import BadTable, read_table
 from benchapp.intake.normalize.batch import plan_or_reject
 from benchapp.intake.normalize.sender_context import SubmissionSource
 from benchapp.intake.normalize.time_limit import TookTooLong, limit_time
+from benchapp.intake.posts.envelope import BadParameter, read_parameters
 from benchapp.intake.posts.format_check import check_format_quickly
 from benchapp.intake.posts.metadata import BadLayout
-from benchapp.intake.posts.query_parameters import BadParameter, read_parameters
 from benchapp.intake.provenance.report import derive_body
 from tests.fio.outputs import read_bytes
 

@@ -26,8 +26,8 @@ from psycopg import sql
 
 from benchapp.intake.api.body import Wire
 from benchapp.intake.api.documents import Post
-from benchapp.intake.api.posting.validation import describe_validation
 from benchapp.intake.api.posts import answer_post
+from benchapp.intake.api.submissions import describe_validation
 from benchapp.intake.normalize.batch import normalize_batch
 from benchapp.models import Notice, PlannedEventLogEntry, Series, State, Study, Submission
 from benchapp.operation.embedded.servers import find_installation

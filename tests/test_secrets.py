@@ -14,7 +14,7 @@ from django.db import connection
 
 from benchapp.accounts.write.tokens import issue_token
 from benchapp.intake.api import posts
-from benchapp.intake.api.limits import Limits
+from benchapp.intake.api.posts import Limits
 from benchapp.intake.normalize.batch import normalize_batch
 from benchapp.intake.normalize.reparse import renormalize, select_submissions
 from benchapp.intake.posts.stored_secrets import CLEANERS

@@ -15,7 +15,7 @@ from django.http.response import HttpResponseBase
 from django.urls import set_script_prefix
 
 from benchapp.intake.api.body import Message, Scope, Send
-from benchapp.intake.api.hints import PATHS
+from benchapp.intake.api.documents import PATHS
 
 _Result = TypeVar("_Result")
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from benchapp.accounts.write.accounts import create_invitation
 from benchapp.incidents.write.planned_events import schedule_planned_event
-from benchapp.intake.normalize.series_environments import recalculate_environments
+from benchapp.intake.normalize.series_lookup import recalculate_environments
 from benchapp.layouts.texts import NotAnswerable, find_layout_answer
 from benchapp.models import (
     WITHHELD,

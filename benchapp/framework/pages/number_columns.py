@@ -16,7 +16,7 @@ from benchapp.catalog.metrics import (
     format_three_digits,
     group_thousands,
 )
-from benchapp.intake.normalize.missing_reasons import describe_missing
+from benchapp.intake.normalize.measurement import describe_missing
 
 # A column without values has the unit that it usually has.
 _USUAL_VALUES: Final = {"bytes/s": 1e8, "ns": 1e6}

@@ -1,38 +1,236 @@
-"""Answer a POST of results: check the sender, read the body, store it."""
+"""Answer a POST of results: check limits and sender, read the body, store it; a batch in one transaction."""
 
-from collections.abc import Callable, Mapping
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import BoundedSemaphore
-from typing import Final
-from urllib.parse import quote
+from typing import Annotated, Final
+from urllib.parse import parse_qsl, quote
+from uuid import UUID
 
 from django.conf import settings
+from msgspec import Meta
 
-from benchapp.framework.api.answers import ApiAnswer, ReceiptAnswer
+from benchapp.accounts.write.throttle import WindowQuota
+from benchapp.framework.api.answers import ApiAnswer, ReceiptAnswer, build
 from benchapp.framework.api.permissions import authenticate_bearer
 from benchapp.framework.api.problems import CONTENT_TYPE as PROBLEM_TYPE
-from benchapp.framework.api.problems import Problem
-from benchapp.intake.api.batch import (
-    describe_refused_batch,
-    refuse_conflict,
-    split_batch,
-    store_batch,
-)
+from benchapp.framework.api.problems import RETRY_AFTER_S, Problem, ProblemAnswer, describe_problem
+from benchapp.framework.readiness import measure_disk
 from benchapp.intake.api.body import unpack_wire
-from benchapp.intake.api.documents import Post, read_post
-from benchapp.intake.api.hints import BATCH
-from benchapp.intake.api.limits import Limits
+from benchapp.intake.api.documents import (
+    BATCH,
+    Post,
+    read_document,
+    read_post,
+    refuse_query_parameters,
+    refuse_wrapped,
+    suggest_lines,
+)
 from benchapp.intake.posts.submissions import (
     VALIDATED_BYTES_MAXIMUM,
     AcceptOutcome,
     AcceptResult,
     IncomingSubmission,
     accept_submission,
+    accept_submissions,
+    count_backlog,
     find_known,
     store_attempt,
 )
-from benchapp.models import ApiToken, Attempt
+from benchapp.models import ApiToken, Attempt, State
 from benchapp.models import Scope as TokenScope
+
+BATCH_MAXIMUM: Final = 200
+_BLANK_LINES: Final = re.compile(rb"\n\s*\n")
+
+
+class BatchItemAnswer(ApiAnswer, kw_only=True, frozen=True):
+    """The answer about one line: what a single POST would answer."""
+
+    index: Annotated[int, Meta(description="number of the document, from 0; blank lines do not count")]
+    status: Annotated[int, Meta(description="202 received, 200 received before, else a problem")]
+    id: UUID | None
+    state: State | None
+    url: str | None
+    problem: ProblemAnswer | None
+
+
+class BatchAnswer(ApiAnswer, kw_only=True, frozen=True):
+    """One answer for each document, in their order."""
+
+    received: Annotated[int, Meta(description="number of lines that were stored now")]
+    replayed: Annotated[int, Meta(description="number of lines that were stored before")]
+    refused: Annotated[int, Meta(description="number of lines with a problem; they are not stored")]
+    items: Sequence[BatchItemAnswer]
+
+
+class RefusedBatchAnswer(ProblemAnswer, kw_only=True, frozen=True):
+    """RFC 9457, with the answer for each document."""
+
+    items: Sequence[BatchItemAnswer]
+
+
+def split_batch(post: Post, body: bytes) -> list[bytes]:
+    """Return the lines of a batch, as many as documents; raises Problem 400 or 413."""
+    refuse_query_parameters(parse_qsl(post.query, keep_blank_values=True))
+    if "idempotency-key" in post.headers:
+        raise Problem(
+            400,
+            "idempotency-key-invalid",
+            "Bad Idempotency-Key",
+            "a batch has no Idempotency-Key: the id of each document is its key",
+        )
+    if not body.strip():
+        raise Problem(400, "body-empty", "Empty body", "the body is empty: send one document per line")
+    refuse_wrapped(post.path, body)
+    # Counted before it is split: a body of millions of lines would be a list of these.
+    lines = _BLANK_LINES.sub(b"\n", b"\n%b\n" % body)[1:-1]
+    count = lines.count(b"\n") + 1
+    if count > BATCH_MAXIMUM:
+        raise Problem(
+            413,
+            "batch-too-long",
+            "Batch too long",
+            f"{count} lines exceed the maximum of {BATCH_MAXIMUM}; nothing was stored{suggest_lines(body)}",
+        )
+    return lines.split(b"\n")
+
+
+def store_batch(lines: Sequence[bytes], host_id: int) -> BatchAnswer:
+    """Store the valid documents in one transaction; a line that is refused does not prevent the others."""
+    read = [_read_line(line, host_id) for line in lines]
+    results = iter(accept_submissions([each for each in read if isinstance(each, IncomingSubmission)]))
+    items = [
+        _describe_refusal(index, each)
+        if isinstance(each, Problem)
+        else _describe_result(index, next(results))
+        for index, each in enumerate(read)
+    ]
+    statuses = [item.status for item in items]
+    received, replayed = statuses.count(202), statuses.count(200)
+    return BatchAnswer(
+        received=received, replayed=replayed, refused=len(items) - received - replayed, items=items
+    )
+
+
+def describe_refused_batch(stored: BatchAnswer, body: bytes) -> RefusedBatchAnswer:
+    """Return the answer to a batch without an accepted line: some senders look at the status alone."""
+    reason = next(item.problem.detail for item in stored.items if item.problem is not None)
+    problem = Problem(
+        422,
+        "batch-refused",
+        "Batch refused",
+        f"none of {len(stored.items)} lines was taken; nothing was stored{suggest_lines(body)}; the first: {reason}",
+    )
+    return build(RefusedBatchAnswer, describe_problem(problem), items=stored.items)
+
+
+def refuse_conflict(result: AcceptResult) -> None:
+    """Raise Problem 409 if another body has the id."""
+    if result.outcome == AcceptOutcome.CONFLICT:
+        raise Problem(
+            409,
+            "id-taken",
+            "Id taken",
+            f"submission {result.id} exists with a different body: create a new id for each result",
+        )
+
+
+def _read_line(line: bytes, host_id: int) -> IncomingSubmission | Problem:
+    try:
+        kind, document_id = read_document(line, None)
+    except Problem as problem:
+        return problem
+    return IncomingSubmission(host_id, kind, line, document_id)
+
+
+def _describe_result(index: int, result: AcceptResult) -> BatchItemAnswer:
+    try:
+        refuse_conflict(result)
+    except Problem as problem:
+        return _describe_refusal(index, problem)
+    return BatchItemAnswer(
+        index=index,
+        status=202 if result.outcome == AcceptOutcome.NEW else 200,
+        id=result.id,
+        state=result.state,
+        url=f"/api/v1/submissions/{result.id}",
+        problem=None,
+    )
+
+
+def _describe_refusal(index: int, problem: Problem) -> BatchItemAnswer:
+    return BatchItemAnswer(
+        index=index,
+        status=problem.status,
+        id=None,
+        state=None,
+        url=None,
+        problem=describe_problem(problem),
+    )
+
+
+_CHECK_INTERVAL_S: Final = 1.0
+_HOUR_S: Final = 3600
+
+
+class Limits:
+    """Limits of this process: backlog and disk, checked once per second, and its own count per host."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._checked_at = float("-inf")
+        self._shortage: tuple[str, str] | None = None
+        self._quota = WindowQuota(window_s=_HOUR_S)
+
+    def check(self, host_id: int) -> None:
+        """Raise Problem 429 or 503 if a limit is reached for this host."""
+        now = time.monotonic()
+        with self._lock:
+            is_due = now - self._checked_at >= _CHECK_INTERVAL_S
+            if is_due:
+                self._checked_at = now
+        if is_due:
+            self._shortage = find_shortage()
+        if self._shortage is not None:
+            # A new exception each time: the traceback of a reused one would keep every rejected body in memory.
+            raise try_later(*self._shortage)
+        self.count(host_id)
+
+    def count(self, host_id: int, results: int = 1) -> None:
+        """Count results of a host; raises Problem 429 if they exceed its quota, and counts none of them then."""
+        quota = settings.HOST_QUOTA_PER_HOUR
+        counted = self._quota.count(host_id, results, maximum=quota)
+        if counted.is_over:
+            raise Problem(
+                429,
+                "quota-exceeded",
+                "Too many results",
+                f"this host reached its quota of {quota} results per hour: try again later",
+                headers={"Retry-After": str(counted.seconds_left)},
+            )
+
+
+def find_shortage() -> tuple[str, str] | None:
+    """Return code and text of the limit that is reached, None if none is."""
+    disk = measure_disk()
+    if disk is not None and disk.is_low:
+        return ("disk-low", "the server's disk is nearly full; nothing was stored: try again later")
+    if count_backlog(settings.BACKLOG_LIMIT) >= settings.BACKLOG_LIMIT:
+        return (
+            "backlog-full",
+            f"{settings.BACKLOG_LIMIT} results are waiting to be processed: try again later",
+        )
+    return None
+
+
+def try_later(code: str, detail: str) -> Problem:
+    """Return a 503 with Retry-After."""
+    return Problem(503, code, "Try again later", detail, headers={"Retry-After": str(RETRY_AFTER_S)})
+
 
 # Concurrent validations of a process, of its threads: each parses, and compares with existing series.
 VALIDATIONS_MAXIMUM: Final = 2

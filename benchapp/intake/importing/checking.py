@@ -1,12 +1,22 @@
-"""Check the files of an import, and make the submission of each output; without the database."""
+"""Check the files of an import and of an upload, and make the submission of each output; without the database."""
 
+import csv
+import hashlib
+import io
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePath
 from typing import Any, Final, Literal
+from uuid import UUID, uuid5
 
+import orjson
 from django.conf import settings
 
+from benchapp.fio.logs import split_log_name
+from benchapp.fio.report import Notes
+from benchapp.fio.text import decode_output
 from benchapp.intake.importing.discovery import (
     Folder,
     UnreadableFile,
@@ -14,13 +24,289 @@ from benchapp.intake.importing.discovery import (
     read_dated_file,
     read_file,
 )
-from benchapp.intake.importing.file_parameters import FileParameters, UnknownFile
-from benchapp.intake.importing.log_pairing import Pairing, is_log, make_submission, pair_logs, plain_name
-from benchapp.intake.posts.envelope import BadEnvelope
+from benchapp.intake.posts.envelope import (
+    SCHEMA,
+    BadEnvelope,
+    BadParameter,
+    read_envelope,
+    read_parameters,
+    refuse_unknown_names,
+)
 from benchapp.intake.posts.format_check import Fault, check_format
 from benchapp.intake.posts.metadata import BadLayout
-from benchapp.intake.posts.query_parameters import read_parameters
 from benchapp.intake.posts.submissions import IncomingSubmission
+from benchapp.models import Kind
+
+PATTERN_LENGTH: Final = 200
+ROWS_MAXIMUM: Final = 10_000
+_FILE: Final = "file"
+_OF_OUTPUT: Final = frozenset({"rw", "bs", "iodepth", "numjobs"})
+_FAULTS_MAXIMUM: Final = 10
+_PART: Final = re.compile(r"\{([^{}]*)\}|(\*)|([^{}*]+)|(.)", re.DOTALL)
+# Of names that are matched with a pattern and a table.
+_ENDINGS: Final = frozenset({".json", ".jsonl", ".txt", ".out", ".log", ".terse"})
+
+
+class BadFileParameters(Exception):
+    """A pattern or a table that cannot be used; the message gives the reason."""
+
+
+class UnknownFile(Exception):
+    """A file whose name does not match the pattern, or that the table does not list."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamePattern:
+    """A pattern of file names. names: of its values, in the order of the groups of the expression."""
+
+    text: str
+    names: tuple[str, ...]
+    expression: re.Pattern[str]
+
+
+@dataclass(frozen=True, slots=True)
+class FileParameters:
+    """Parameters by name: common to all files, by the pattern of their names, and by the rows of a table.
+
+    A row precedes the name, that precedes the common ones; empty cells state nothing. folder: of the files, where the
+    sender names it; a pattern with "/" is compared with as many of its last parts.
+    """
+
+    common: Mapping[str, str] = field(default_factory=dict)
+    pattern: NamePattern | None = None
+    rows: Mapping[str, Mapping[str, str]] | None = None
+    folder: str = ""
+
+    def read(self, name: str) -> dict[str, str]:
+        """Return the parameters of a file. Raises UnknownFile."""
+        found = dict(self.common)
+        if self.pattern is not None:
+            depth = self.pattern.text.count("/")
+            parts = [part for part in self.folder.split("/") if part][-depth:] if depth else []
+            match = self.pattern.expression.fullmatch("/".join((*parts, _strip_ending(name))))
+            if match is None:
+                raise UnknownFile(f"the name does not match the pattern {self.pattern.text}")
+            values = dict(zip(self.pattern.names, match.groups(), strict=True))
+            found |= {key: value for key, value in values.items() if key not in _OF_OUTPUT}
+        if self.rows is not None:
+            row = self.rows.get(_strip_packing(name))
+            if row is None:
+                raise UnknownFile("the table of parameters does not list this file")
+            found |= {column: cell for column, cell in row.items() if cell}
+        return found
+
+
+def read_name_pattern(text: str) -> NamePattern | None:
+    """Return the pattern of a text as "{volume_type}-{volume_count}x-*"; None for an empty one.
+
+    {rw}, {bs}, {iodepth} and {numjobs} are skipped: the output itself states them. A value ends before the next
+    character of the pattern, so that each name matches in one way. Raises BadFileParameters.
+    """
+    text = text.strip()
+    if not text:
+        return None
+    if len(text) > PATTERN_LENGTH:
+        raise BadFileParameters(f"{len(text)} characters; at most {PATTERN_LENGTH} are allowed")
+    names: list[str] = []
+    expression = ""
+    parts = list(_PART.finditer(text))
+    for place, part in enumerate(parts):
+        name, star, literal, odd = part.groups()
+        if odd is not None:
+            raise BadFileParameters(f"{odd} is not closed: write {{volume_type}}")
+        if literal is not None:
+            expression += re.escape(literal)
+            continue
+        following = parts[place + 1] if place + 1 < len(parts) else None
+        if following is not None and following[3] is None:
+            raise BadFileParameters("two values need a text between them")
+        value = f"[^{re.escape(following[3][0])}]+" if following is not None else ".+"
+        expression += f"({value})" if star is None else value
+        if star is None:
+            names.append(name.strip())
+    if len(set(names)) < len(names):
+        raise BadFileParameters("a name occurs twice")
+    _check_names([name for name in names if name not in _OF_OUTPUT])
+    return NamePattern(text, tuple(names), re.compile(expression))
+
+
+def read_parameter_table(text: str) -> dict[str, dict[str, str]]:
+    """Return the parameters by file name of a CSV with the column "file" and columns of parameters.
+
+    Lines that start with "#" are comments. Raises BadFileParameters with the lines that are wrong.
+    """
+    lines = [(number, cells) for number, cells in _list_rows(text) if any(cell.strip() for cell in cells)]
+    if not lines:
+        raise BadFileParameters("the table is empty: the first line names the columns, as file,volume_type")
+    header = [cell.strip() for cell in lines[0][1]]
+    if _FILE not in header or len(set(header)) < len(header):
+        raise BadFileParameters(
+            f"line {lines[0][0]}: one column must be {_FILE}, and no name may occur twice"
+        )
+    _check_names([name for name in header if name != _FILE])
+    if len(lines) - 1 > ROWS_MAXIMUM:
+        raise BadFileParameters(f"{len(lines) - 1} rows; at most {ROWS_MAXIMUM} are allowed")
+    rows: dict[str, dict[str, str]] = {}
+    faults: list[str] = []
+    for number, cells in lines[1:]:
+        row = dict(zip(header, (cell.strip() for cell in cells), strict=False))
+        name = _strip_packing(PurePath(row.get(_FILE, "")).name)
+        if len(cells) != len(header):
+            faults.append(f"line {number}: {len(cells)} cells, but {len(header)} columns")
+        elif not name:
+            faults.append(f"line {number}: the name of the file is empty")
+        elif name in rows:
+            faults.append(f"line {number}: {name} is listed twice")
+        else:
+            rows[name] = {column: cell for column, cell in row.items() if column != _FILE}
+    if faults:
+        more = [f"and {len(faults) - _FAULTS_MAXIMUM} more"] if len(faults) > _FAULTS_MAXIMUM else []
+        raise BadFileParameters("; ".join([*faults[:_FAULTS_MAXIMUM], *more]))
+    return rows
+
+
+def _list_rows(text: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows with the numbers of their lines; comments are emptied, which keeps the numbers."""
+    written = text.removeprefix("\ufeff").splitlines()
+    source = "\n".join("" if line.startswith("#") else line for line in written)
+    reader = csv.reader(io.StringIO(source, newline=""), strict=True)
+    try:
+        for cells in reader:
+            yield reader.line_num, cells
+    except csv.Error as error:
+        raise BadFileParameters(f"line {reader.line_num}: not a valid CSV: {error}") from error
+
+
+def _check_names(names: list[str]) -> None:
+    try:
+        refuse_unknown_names(names)
+    except BadParameter as error:
+        raise BadFileParameters(str(error)) from error
+
+
+def _strip_packing(name: str) -> str:
+    return name[:-3] if name.lower().endswith(".gz") else name
+
+
+def _strip_ending(name: str) -> str:
+    plain = PurePath(_strip_packing(name))
+    return plain.stem if plain.suffix.lower() in _ENDINGS else plain.name
+
+
+# Namespace of the ids of created envelopes: same host, same output and logs, same id.
+_ENVELOPE_IDS: Final = UUID("0f7c2f0e-52f4-4d0b-9d58-6c1a3d0c9e27")
+_LOG_BEGINNING: Final = re.compile(rb"\s{0,16}\d{1,20},")
+_PACKED: Final = (".gz", ".xz", ".bz2")
+_BENCH_FIO: Final = re.compile(r"-(?:iodepth|numjobs)-(?=\d)")
+_SEPARATORS: Final = "_.-"
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """Logs of a folder by output. unmatched: log → why it has no output."""
+
+    logs_of: Mapping[str, tuple[str, ...]]
+    unmatched: Mapping[str, str]
+
+
+def plain_name(name: str) -> str:
+    """Return a file name without the suffix of its packing."""
+    return name.removesuffix(next((suffix for suffix in _PACKED if name.endswith(suffix)), ""))
+
+
+def is_log(name: str, beginning: bytes) -> bool:
+    """Return whether a file is a fio log, by name and first line; also an empty one."""
+    is_named_so = split_log_name(plain_name(name)) is not None
+    return is_named_so and (not beginning.strip() or _LOG_BEGINNING.match(beginning) is not None)
+
+
+def pair_logs(outputs: Sequence[str], logs: Sequence[str]) -> Pairing:
+    """Assign each log of a folder to its output, by name.
+
+    A log belongs to the output whose name without extension is the log's prefix, or begins it before one of `_.-`;
+    the longest such name is used. Without one it belongs to the only output of the folder.
+    """
+    stems = {name: plain_name(name).rpartition(".")[0] or plain_name(name) for name in outputs}
+    counts = Counter(stems.values())
+    named = {stem: name for name, stem in stems.items()}
+    logs_of: dict[str, list[str]] = defaultdict(list)
+    unmatched: dict[str, str] = {}
+    for log in logs:
+        stem = next((prefix for prefix in _list_prefixes(log) if prefix in named), None)
+        if stem is not None and counts[stem] > 1:
+            unmatched[log] = f"{counts[stem]} outputs have the name {stem}"
+        elif stem is not None or len(outputs) == 1:
+            logs_of[named[stem] if stem is not None else outputs[0]].append(log)
+        else:
+            unmatched[log] = (
+                f"its name begins with the name of none of the {len(outputs)} outputs"
+                if outputs
+                else "no output in this folder"
+            )
+    return Pairing({name: tuple(found) for name, found in logs_of.items()}, unmatched)
+
+
+def make_submission(
+    host_id: int, output: bytes, *, parameters: Mapping[str, Any], logs: Mapping[str, bytes]
+) -> IncomingSubmission:
+    """Return the submission: the bare output, or an envelope of output and logs.
+
+    parameters: as `query_parameters.read_parameters` returns them; logs: file name → bytes. Raises BadEnvelope if the
+    logs are not valid in an envelope, or make it exceed the limit.
+    """
+    if not logs:
+        return IncomingSubmission(host_id, Kind.FIO, output, parameters=parameters)
+    document = _make_document(output, parameters, logs)
+    digest = hashlib.sha256(orjson.dumps(document, option=orjson.OPT_SORT_KEYS)).hexdigest()
+    envelope_id = uuid5(_ENVELOPE_IDS, f"{host_id}:{digest}")
+    body = orjson.dumps({"schema": SCHEMA, "id": str(envelope_id), "kind": "fio", **document})
+    if len(body) > settings.UNPACKED_LIMIT_BYTES:
+        raise BadEnvelope(
+            "body-too-big",
+            f"with its {len(logs)} logs the output is {len(body) // 2**20} MiB;"
+            f" the limit is {settings.UNPACKED_LIMIT_BYTES // 2**20} MiB",
+        )
+    read_envelope(body)
+    return IncomingSubmission(host_id, Kind.ENVELOPE, body, id=envelope_id)
+
+
+def _list_prefixes(log: str) -> Iterator[str]:
+    """Yield the possible names of the output of a log, longest first."""
+    name = split_log_name(plain_name(log))
+    stem = name.stem if name else ""
+    yield stem
+    # bench-fio writes randread-16-1.json beside randread-iodepth-16-numjobs-1_bw.1.log.
+    yield _BENCH_FIO.sub("-", stem)
+    for place in range(len(stem) - 1, 0, -1):
+        if stem[place] in _SEPARATORS:
+            yield stem[:place]
+
+
+def _make_document(output: bytes, parameters: Mapping[str, Any], logs: Mapping[str, bytes]) -> dict[str, Any]:
+    target = parameters.get("target") or {}
+    return {
+        "profile": parameters.get("profile") or "",
+        "started_at": parameters.get("started_at"),
+        "fio_output": _as_text(output),
+        "logs": {plain_name(name): _as_text(log) for name, log in logs.items()},
+        "target": {
+            "name" if field == "target_name" else field: value
+            for field, value in target.items()
+            if value is not None
+        },
+        "labels": dict(parameters.get("labels") or {}),
+        "environment": {
+            name: value for name, value in (parameters.get("environment") or {}).items() if value
+        },
+    }
+
+
+def _as_text(content: bytes) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return decode_output(content, Notes())
+
 
 _BEGINNING_BYTES: Final = 256 * 1024
 _LINE_BYTES: Final = 64

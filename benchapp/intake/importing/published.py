@@ -12,7 +12,7 @@ from uuid import UUID, uuid5
 
 from benchapp.catalog.metrics import CATALOG
 from benchapp.intake.importing.files import accept_or_retry, process_submissions
-from benchapp.intake.normalize.plan_published import FORMAT
+from benchapp.intake.normalize.plan import FORMAT
 from benchapp.intake.posts.published_document import KIND, SCHEMA, Publication, read_reported
 from benchapp.intake.posts.submissions import AcceptOutcome, IncomingSubmission
 from benchapp.judge import redetect

@@ -16,10 +16,9 @@ from django.utils import timezone
 
 from benchapp.fio import PARSER_VERSION
 from benchapp.framework.write.conflicts import end_if_frozen, retry_conflicts
-from benchapp.intake.normalize.plan import Plan, plan_submission
-from benchapp.intake.normalize.plan_published import plan_reported
+from benchapp.intake.normalize.plan import Plan, plan_reported, plan_submission
 from benchapp.intake.normalize.sender_context import SubmissionSource, Unstorable
-from benchapp.intake.normalize.series_budget import count_new_series, judge_new_series
+from benchapp.intake.normalize.series_lookup import count_new_series, judge_new_series
 from benchapp.intake.normalize.store import Stored, store_plans
 from benchapp.intake.normalize.time_limit import DOCUMENT_LIMIT_S, TookTooLong, limit_time
 from benchapp.intake.posts.submissions import unpack

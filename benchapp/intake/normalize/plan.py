@@ -11,25 +11,32 @@ from typing import Any, Final
 import orjson
 from msgspec.structs import replace as replace_struct
 
+from benchapp.catalog.metrics import CATALOG
 from benchapp.fio import PARSER_VERSION, UnreadableOutput, read_output
 from benchapp.fio.merging.directions import DIRECTIONS, merge_alike
 from benchapp.fio.output import measure_length
 from benchapp.fio.report import Direction, Document, Group, Note, Notes, Report, list_missing_clients
 from benchapp.fio.workload import UNKNOWN_ORDER, WorkloadSpec, fit_text, list_directions_asked, read_workload
 from benchapp.framework.times import format_utc_moment
-from benchapp.intake.normalize.failure import find_failure
 from benchapp.intake.normalize.measurement import measurement_columns
 from benchapp.intake.normalize.sender_context import (
     SenderContext,
     SubmissionSource,
     Unstorable,
     describe_unreadable,
+    find_failure,
     parse_context,
 )
 from benchapp.intake.normalize.traces import PlannedTrace, RunTraces, parse_traces
 from benchapp.intake.normalize.validity_inputs import RunContext, describe_other, read_run_context
-from benchapp.intake.posts.envelope import SendingAgent
-from benchapp.intake.posts.published_document import MEASUREMENTS_MAXIMUM
+from benchapp.intake.posts.envelope import BadEnvelope, SendingAgent, load_document
+from benchapp.intake.posts.published_document import (
+    MEASUREMENTS_MAXIMUM,
+    Publication,
+    ReportedMeasurement,
+    ReportedRun,
+    read_reported,
+)
 from benchapp.series.validity.badges import sort_codes
 from benchapp.series.validity.inputs import RunFailure
 from benchapp.storage.rules.target_name import MeasuredTarget, name_target
@@ -502,3 +509,106 @@ def _list_active(group: Group) -> Iterator[Direction]:
 
 def _plain_note(note: Note) -> dict[str, str]:
     return {"code": note.code, "where": note.where, "message": note.message}
+
+
+FORMAT: Final = "reported"
+BADGE: Final = "reported"
+# Only workloads that are timed as a whole have it: its absence needs no reason.
+_MAY_BE_ABSENT: Final = frozenset({"elapsed_s"})
+
+
+def plan_reported(source: SubmissionSource) -> Plan:
+    """Parse a submission of published numbers and return its rows. Raises Unstorable."""
+    try:
+        reported = read_reported(load_document(source.body))
+    except BadEnvelope as error:
+        raise Unstorable(error.code, str(error)) from error
+    runs = tuple(
+        _plan_reported_run(source, run, publication=reported.source, number=number)
+        for number, run in enumerate(reported.runs)
+    )
+    return Plan(source, runs, SendingAgent())
+
+
+def _plan_reported_run(
+    source: SubmissionSource, run: ReportedRun, *, publication: Publication, number: int
+) -> PlannedRun:
+    target = PlannedTarget(key_of(run.target), run.target)
+    values = {
+        "profile": run.profile,
+        "sweep_id": None,
+        "labels": dict(run.labels),
+        "started_at": run.started_at,
+        "started_at_is_known": True,
+        "finished_at": None,
+        "format": FORMAT,
+        "fio_version": (run.environment.get("fio_version") or "")[:100],
+        "command": {"source": publication.plain()},
+        "error": 0,
+        "is_partial": False,
+        "warnings": [],
+        "badges": [BADGE],
+        "parser_version": PARSER_VERSION,
+    }
+    return PlannedRun(
+        source=source,
+        document=number,
+        target=target,
+        environment_key=environment_key(run.environment),
+        environment=run.environment,
+        values=values,
+        measurements=tuple(_plan_reported_measurements(source.scope, target, run, publication=publication)),
+    )
+
+
+def _plan_reported_measurements(
+    scope: str, target: PlannedTarget, run: ReportedRun, *, publication: Publication
+) -> Iterator[PlannedMeasurement]:
+    for measurement in run.measurements:
+        workload_key = key_of(measurement.workload)
+        yield PlannedMeasurement(
+            series_key=series_key(
+                scope=scope,
+                target_key=target.key,
+                workload_key=workload_key,
+                direction=measurement.direction,
+            ),
+            target=target,
+            workload_key=workload_key,
+            workload=measurement.workload,
+            direction=measurement.direction,
+            values=_make_values(measurement, publication),
+        )
+
+
+def _make_values(measurement: ReportedMeasurement, publication: Publication) -> dict[str, Any]:
+    known = measurement.metrics
+    absent = [name for name in CATALOG if name not in known and name not in _MAY_BE_ABSENT]
+    return {
+        **{name: known.get(name) for name in CATALOG},
+        "job_name": _name_workload(measurement.workload),
+        "error": 0,
+        "latency_kind": "",
+        "latency_stddev_ns": None,
+        "total_ios": None,
+        "io_bytes": None,
+        "runtime_s": None,
+        "clones": 1,
+        "latency_bins": None,
+        "percentiles": {},
+        "missing": dict.fromkeys([*absent, "percentiles"], "not-reported"),
+        "badges": [{"code": BADGE, "sentence": _describe_source(measurement, publication), "numbers": {}}],
+    }
+
+
+def _name_workload(workload: Mapping[str, Any]) -> str:
+    """Name a measurement: "4k randread"."""
+    size = workload["block_size_bytes"]
+    units = ((2**20, "M"), (2**10, "k"))
+    text = next((f"{size // factor}{unit}" for factor, unit in units if size and size % factor == 0), size)
+    return f"{text or ''} {workload['rw']}".strip()
+
+
+def _describe_source(measurement: ReportedMeasurement, publication: Publication) -> str:
+    text = f"Published in “{publication.title}”, not measured here."
+    return f"{text} Note: {measurement.note.rstrip('.')}." if measurement.note else text

@@ -1,11 +1,17 @@
-"""Which stored series a measurement belongs to: by its key, or by the targets that it had before its name was known."""
+"""Series of planned runs: find or create them within the budget of a host, and their environments."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+from uuid import UUID
+
+from django.conf import settings
+from django.db import connection
 
 from benchapp.intake.normalize.plan import Plan, PlannedMeasurement, PlannedRun
-from benchapp.models import Series
+from benchapp.models import Host, Series
 from benchapp.storage.write.identity import series_key
 
 PlannedSeries = Mapping[bytes, tuple[PlannedRun, PlannedMeasurement]]
@@ -86,3 +92,106 @@ def _find_renamed(planned: PlannedSeries) -> dict[bytes, int]:
             if target_key in former_targets:
                 found.setdefault(key, pk)
     return found
+
+
+_COUNT = (
+    "UPDATE benchapp_host AS host SET new_series_on = %(day)s, new_series_count = added.count"
+    " + CASE WHEN host.new_series_on = %(day)s THEN host.new_series_count ELSE 0 END"
+    " FROM unnest(%(ids)s::bigint[], %(counts)s::int[]) AS added(id, count) WHERE host.id = added.id"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NewSeries:
+    """added: number of new series of the plans that may be stored, by host; refused: reason by submission."""
+
+    added: Mapping[int, int]
+    refused: Mapping[UUID, str]
+
+
+def judge_new_series(plans: Sequence[Plan], *, now: datetime) -> NewSeries:
+    """Return which plans would exceed the budget of their host; two queries, one if no series is new.
+
+    Reads without a lock: concurrent workers may exceed a budget by what each stores in one batch.
+    """
+    keys = [set(list_planned([plan])) for plan in plans]
+    found = find_series(list_planned(plans))
+    known = {*found.ids, *found.continued}
+    if all(of_plan <= known for of_plan in keys):
+        return NewSeries({}, {})
+    hosts = Host.objects.in_bulk({plan.source.host_id for plan in plans})
+    used = {host_id: host.count_new_series(now) for host_id, host in hosts.items()}
+    added: Counter[int] = Counter()
+    refused: dict[UUID, str] = {}
+    for plan, of_plan in zip(plans, keys, strict=True):
+        new, host_id = of_plan - known, plan.source.host_id
+        left = max(0, settings.HOST_NEW_SERIES_PER_DAY - used[host_id] - added[host_id])
+        if len(new) > left:
+            refused[plan.source.submission_id] = _describe(len(new), left)
+            continue
+        known |= new
+        added[host_id] += len(new)
+    return NewSeries({host_id: count for host_id, count in added.items() if count}, refused)
+
+
+def count_new_series(added: Mapping[int, int], *, now: datetime) -> None:
+    """Add these numbers to the hosts. Call it in the transaction that stored the series, which has locked the hosts."""
+    if added:
+        with connection.cursor() as cursor:
+            values: dict[str, Any] = {
+                "day": now.astimezone(UTC).date(),
+                "ids": list(added),
+                "counts": list(added.values()),
+            }
+            cursor.execute(_COUNT, values)
+
+
+def _describe(count: int, left: int) -> str:
+    return (
+        f"the result has {count} new series; this host may add {left} more until midnight UTC"
+        f" ({settings.HOST_NEW_SERIES_PER_DAY} per day, BENCHAPP_HOST_NEW_SERIES_PER_DAY). Each combination of layout,"
+        " workload and direction is a series: check for options that differ in every run"
+    )
+
+
+# Unchanged rows are not written again.
+_EXTEND: Final = (
+    "INSERT INTO benchapp_seriesenvironment AS stored (series_id, environment_id, first_at, last_at)"
+    " SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::timestamptz[], %s::timestamptz[])"
+    " ON CONFLICT (series_id, environment_id) DO UPDATE SET"
+    " first_at = LEAST(stored.first_at, excluded.first_at), last_at = GREATEST(stored.last_at, excluded.last_at)"
+    " WHERE excluded.first_at < stored.first_at OR excluded.last_at > stored.last_at"
+)
+_READ: Final = (
+    "INSERT INTO benchapp_seriesenvironment (series_id, environment_id, first_at, last_at)"
+    " SELECT m.series_id, run.environment_id, min(m.started_at), max(m.started_at)"
+    " FROM benchapp_measurement m JOIN benchapp_run run ON run.id = m.run_id"
+    " WHERE m.series_id = ANY(%s) GROUP BY m.series_id, run.environment_id"
+)
+
+
+def extend_environments(times: Mapping[tuple[int, int], Collection[datetime]]) -> None:
+    """Add runs of series, whose rows are locked: their starts by (series id, environment id); one statement."""
+    if not times:
+        return
+    keys = sorted(times)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            _EXTEND,
+            [
+                [series_id for series_id, _ in keys],
+                [environment_id for _, environment_id in keys],
+                [min(times[key]) for key in keys],
+                [max(times[key]) for key in keys],
+            ],
+        )
+
+
+def recalculate_environments(series_ids: Collection[int]) -> None:
+    """Read the environments of series, whose rows are locked, from all of their runs; two statements."""
+    if not series_ids:
+        return
+    ids = sorted(series_ids)
+    with connection.cursor() as cursor:
+        cursor.execute("DELETE FROM benchapp_seriesenvironment WHERE series_id = ANY(%s)", [ids])
+        cursor.execute(_READ, [ids])

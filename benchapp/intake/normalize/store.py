@@ -12,8 +12,7 @@ from django.db.backends.utils import CursorWrapper
 from django.utils import timezone
 
 from benchapp.intake.normalize.plan import Plan, PlannedMeasurement, PlannedRun, PlannedTarget
-from benchapp.intake.normalize.series_environments import extend_environments, recalculate_environments
-from benchapp.intake.normalize.series_lookup import find_series
+from benchapp.intake.normalize.series_lookup import extend_environments, find_series, recalculate_environments
 from benchapp.intake.posts.envelope import SendingAgent
 from benchapp.models import (
     TARGET_FIELDS,

@@ -1,6 +1,7 @@
 """Uploads: list, details, raw body, and retry of rejected submissions."""
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 from uuid import UUID
 
 from django.conf import settings
@@ -27,9 +28,9 @@ from benchapp.framework.pages.pagination import turn_page
 from benchapp.framework.pages.time_range import describe_bounds, make_time_range, read_time_range
 from benchapp.framework.readiness import read_readiness
 from benchapp.intake.normalize.reparse import count_outdated
-from benchapp.intake.pages.hours_chart import make_hours_chart
 from benchapp.intake.posts.submissions import retry_rejected, retry_submission, unpack
-from benchapp.intake.read.submissions import (
+from benchapp.intake.read import (
+    HourCount,
     UploadCounts,
     count_uploads,
     list_uploads,
@@ -39,6 +40,36 @@ from benchapp.intake.read.submissions import (
 from benchapp.models import Role, State
 from benchapp.series.pages.run_tables import make_run_lines
 from benchapp.series.read.runs import read_run_rows
+
+WIDTH: Final = 480
+HEIGHT: Final = 64
+_STEP: Final = WIDTH / 24
+_GAP: Final = 3
+
+
+def make_hours_chart(hours: Sequence[HourCount]) -> dict[str, Any]:
+    """Stack stored, waiting and rejected submissions of each hour; bars start at zero."""
+    peak = max((hour.stored + hour.received + hour.rejected for hour in hours), default=0)
+    return {
+        "bars": tuple(_make_bar(place, hour, peak) for place, hour in enumerate(hours)),
+        "peak": peak,
+        "bar_width": _STEP - _GAP,
+        "width": WIDTH,
+        "height": HEIGHT,
+    }
+
+
+def _make_bar(place: int, hour: HourCount, peak: int) -> dict[str, Any]:
+    segments = []
+    top = float(HEIGHT)
+    for kind, count in (("stored", hour.stored), ("received", hour.received), ("rejected", hour.rejected)):
+        if count:
+            # At least two units, so that one rejection among thousands is visible.
+            height = max(2.0, count / peak * (HEIGHT - 4))
+            top = max(0.0, top - height)
+            segments.append({"kind": kind, "y": round(top, 1), "height": round(height, 1)})
+    return {"x": round(place * _STEP, 1), "hour_at": hour.hour_at, "count": hour, "segments": tuple(segments)}
+
 
 UPLOADS_ON_A_PAGE: Final = 50
 # Further runs of a submission are links.

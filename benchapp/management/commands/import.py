@@ -13,10 +13,13 @@ from django.core.checks import Tags
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from benchapp.framework.queue import wake_up
-from benchapp.intake.importing.archives import unpack_archives
-from benchapp.intake.importing.checking import ImportOptions
-from benchapp.intake.importing.discovery import Folder, find_folders
-from benchapp.intake.importing.file_parameters import BadFileParameters, FileParameters, read_name_pattern
+from benchapp.intake.importing.checking import (
+    BadFileParameters,
+    FileParameters,
+    ImportOptions,
+    read_name_pattern,
+)
+from benchapp.intake.importing.discovery import Folder, find_folders, unpack_archives
 from benchapp.intake.importing.files import (
     FileGroup,
     ImportSummary,
@@ -24,8 +27,8 @@ from benchapp.intake.importing.files import (
     find_host,
     import_files,
 )
+from benchapp.intake.posts.envelope import BadParameter, read_parameters
 from benchapp.intake.posts.metadata import BadLayout
-from benchapp.intake.posts.query_parameters import BadParameter, read_parameters
 from benchapp.judge import detect_and_notify
 from benchapp.management.database import add_data_directory, use_database
 from benchapp.management.progress import Progress

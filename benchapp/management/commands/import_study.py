@@ -9,8 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from benchapp.intake.importing.files import UnknownHost, find_host
 from benchapp.intake.importing.published import Imported, import_published
-from benchapp.intake.importing.published_csv import FAULTS_MAXIMUM, BadTable, read_table
-from benchapp.intake.importing.published_csv_columns import list_columns
+from benchapp.intake.importing.published_csv import FAULTS_MAXIMUM, BadTable, list_columns, read_table
 from benchapp.intake.posts.envelope import BadEnvelope
 from benchapp.intake.posts.metadata import BadLayout
 from benchapp.intake.posts.published_document import Publication, read_source_url

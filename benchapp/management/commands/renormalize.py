@@ -10,8 +10,13 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from benchapp.catalog.metrics import CATALOG, format_value
 from benchapp.intake.normalize.batch import ImportRunning, Rejection
-from benchapp.intake.normalize.reparse import ReparseOutcome, count_emptied, renormalize, select_submissions
-from benchapp.intake.normalize.reparse_report import ReparseDifference
+from benchapp.intake.normalize.reparse import (
+    ReparseDifference,
+    ReparseOutcome,
+    count_emptied,
+    renormalize,
+    select_submissions,
+)
 from benchapp.judge import detect_and_notify
 from benchapp.models import Series
 from benchapp.series.read.titles import describe_workload

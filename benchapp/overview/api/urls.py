@@ -11,8 +11,8 @@ from benchapp.incidents.api import changes, gate, incidents
 from benchapp.incidents.api import incidents as incident_baseline
 from benchapp.incidents.api import maintenance as planned_events
 from benchapp.intake.api import run_output, submissions
-from benchapp.intake.api import run_provenance as run_report
-from benchapp.intake.api.posting.views import refuse_method, take_posts
+from benchapp.intake.api import run_output as run_report
+from benchapp.intake.api.submissions import refuse_method, take_posts
 from benchapp.layouts.api import experiment, layouts, prices
 from benchapp.notices.api import feed, subscriptions
 from benchapp.overview.api import fleet, index

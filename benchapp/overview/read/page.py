@@ -12,7 +12,7 @@ from benchapp.catalog.grammar import Filter
 from benchapp.catalog.metrics import Metric
 from benchapp.framework.read.binary_columns import fetch_rows
 from benchapp.incidents.read.series_status import SeriesMark, read_series_marks
-from benchapp.intake.read.submissions import ReasonCount
+from benchapp.intake.read import ReasonCount
 from benchapp.models import ChangeState, Environment, Series, SeriesEnvironment, State, Subscription, User
 from benchapp.models.filtering import match_series
 from benchapp.series.read.levels import CurrentLevel

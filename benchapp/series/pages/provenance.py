@@ -9,18 +9,18 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from benchapp.catalog.metrics import UNKNOWN, format_integer, format_value, format_with_unit
+from benchapp.fio import PARSER_VERSION
 from benchapp.framework.pages.access import may_read
 from benchapp.framework.pages.command_lines import format_curl_command
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.pages.pagination import read_position
 from benchapp.intake.provenance.report import (
     OPEN_BYTES_MAXIMUM,
-    PARSER_VERSION,
     ProvenanceBusy,
     ProvenanceUnavailable,
     derive_packed,
 )
-from benchapp.intake.provenance.shapes import (
+from benchapp.intake.provenance.values import (
     DerivedValue,
     MeasurementProvenance,
     MergedJob,
@@ -28,7 +28,7 @@ from benchapp.intake.provenance.shapes import (
     ReportProvenance,
     TotalProvenance,
 )
-from benchapp.intake.read.submissions import read_raw_body
+from benchapp.intake.read import read_raw_body
 from benchapp.series.read.runs import RunDetail, read_run
 
 # Of measurements, totals and jobs each, per page.

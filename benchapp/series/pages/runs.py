@@ -38,10 +38,10 @@ from benchapp.framework.pages.pagination import read_position, turn_page
 from benchapp.framework.pages.selection import KINDS
 from benchapp.framework.pages.time_range import describe_bounds
 from benchapp.framework.queue import wake_up
-from benchapp.intake.normalize.missing_reasons import describe_missing
+from benchapp.intake.normalize.measurement import describe_missing
 from benchapp.intake.posts.envelope import BadEnvelope, read_envelope
 from benchapp.intake.posts.submissions import unpack
-from benchapp.intake.read.submissions import RawBody, read_raw_body
+from benchapp.intake.read import RawBody, read_raw_body
 from benchapp.models import Measurement, Role
 from benchapp.requests.pages.panel import make_request_panel
 from benchapp.requests.read.run_requests import RequestFilter

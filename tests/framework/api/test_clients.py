@@ -29,9 +29,8 @@ from benchapp.framework.api.openapi import make_schema
 from benchapp.intake.api import posts
 from benchapp.intake.api.body import Wire
 from benchapp.intake.api.documents import Post
-from benchapp.intake.api.limits import Limits
-from benchapp.intake.api.posting.validation import describe_validation
-from benchapp.intake.api.posts import Answer, answer_post
+from benchapp.intake.api.posts import Answer, Limits, answer_post
+from benchapp.intake.api.submissions import describe_validation
 from tests.envelopes import make_envelope, pack_envelope, read_fio
 from tests.framework.api.test_openapi import (
     EXAMPLES_OF_ANSWERS,

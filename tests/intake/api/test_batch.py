@@ -14,11 +14,9 @@ from msgspec import to_builtins
 from benchapp.accounts.write.tokens import issue_token
 from benchapp.framework.api.problems import Problem
 from benchapp.intake.api import posts
-from benchapp.intake.api.batch import BATCH_MAXIMUM, split_batch
 from benchapp.intake.api.body import Wire
-from benchapp.intake.api.documents import Post
-from benchapp.intake.api.hints import BATCH
-from benchapp.intake.api.limits import Limits
+from benchapp.intake.api.documents import BATCH, Post
+from benchapp.intake.api.posts import BATCH_MAXIMUM, Limits, split_batch
 from benchapp.intake.posts import submissions
 from benchapp.intake.posts.submissions import unpack
 from benchapp.models import Host, Scope, Submission

@@ -6,9 +6,8 @@ from benchapp.accounts.write.tokens import issue_token
 from benchapp.intake.api import posts
 from benchapp.intake.api.body import Wire
 from benchapp.intake.api.documents import Post
-from benchapp.intake.api.limits import Limits
-from benchapp.intake.api.posting.validation import describe_validation
-from benchapp.intake.api.posts import answer_post
+from benchapp.intake.api.posts import Limits, answer_post
+from benchapp.intake.api.submissions import describe_validation
 from benchapp.intake.normalize.batch import normalize_batch
 from benchapp.models import Host, Run, Scope
 from tests.envelopes import read_fio

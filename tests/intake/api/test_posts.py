@@ -15,11 +15,9 @@ from benchapp.accounts.write.tokens import issue_token
 from benchapp.framework.api.problems import Problem
 from benchapp.intake.api import posts
 from benchapp.intake.api.body import Wire
-from benchapp.intake.api.documents import Post
-from benchapp.intake.api.hints import BATCH, FIO, SUBMISSIONS
-from benchapp.intake.api.limits import Limits
-from benchapp.intake.api.posting.validation import describe_validation
-from benchapp.intake.api.posts import Answer, answer_post
+from benchapp.intake.api.documents import BATCH, FIO, SUBMISSIONS, Post
+from benchapp.intake.api.posts import Answer, Limits, answer_post
+from benchapp.intake.api.submissions import describe_validation
 from benchapp.intake.posts.submissions import unpack
 from benchapp.models import ApiToken, Attempt, Host, Scope, State, Submission
 from tests.envelopes import make_envelope, pack_envelope, read_fio

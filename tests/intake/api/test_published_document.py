@@ -7,7 +7,7 @@ import pytest
 
 from benchapp.accounts.write.tokens import issue_token
 from benchapp.intake.api import posts
-from benchapp.intake.api.limits import Limits
+from benchapp.intake.api.posts import Limits
 from benchapp.models import Host, Kind, Scope, Submission
 from tests.intake.api.test_posts import post, refused
 from tests.reported import ID, make_reported, make_reported_measurement, make_reported_run, pack_reported

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from benchapp.fio import PARSER_VERSION
 from benchapp.intake.normalize import parsing_process
 from benchapp.intake.provenance import report as explain_module
-from benchapp.intake.provenance.report import PARSER_VERSION
 from benchapp.models import Kind
 from tests.envelopes import make_envelope, read_fio
 from tests.factories import make_host, make_measurement, make_run, make_submission
@@ -185,7 +185,7 @@ def test_large_output_is_not_read_again_for_strangers(client, reader, settings, 
     run = make_read_run()
     address = f"/api/v1/runs/{run.id}/report"
     assert client.get(address).status_code == 200
-    monkeypatch.setattr("benchapp.intake.api.run_provenance.OPEN_BYTES_MAXIMUM", 100)
+    monkeypatch.setattr("benchapp.intake.api.run_output.OPEN_BYTES_MAXIMUM", 100)
 
     response = client.get(address)
 
@@ -197,7 +197,7 @@ def test_large_output_is_not_read_again_for_strangers(client, reader, settings, 
 def test_report_that_is_known_is_not_read_again(reader, monkeypatch):
     run = make_read_run()
     etag = reader.get(f"/api/v1/runs/{run.id}/report").headers["ETag"]
-    monkeypatch.setattr("benchapp.intake.api.run_provenance.derive_packed", None)
+    monkeypatch.setattr("benchapp.intake.api.run_output.derive_packed", None)
 
     response = reader.get(f"/api/v1/runs/{run.id}/report", headers={"If-None-Match": etag})
 
@@ -211,7 +211,7 @@ def test_report_is_another_for_another_parser_and_for_other_badges(reader, monke
 
     make_measurement(run, badges=[BADGE])
     etags.append(reader.get(address).headers["ETag"])
-    monkeypatch.setattr("benchapp.intake.api.run_provenance.PARSER_VERSION", PARSER_VERSION + 1)
+    monkeypatch.setattr("benchapp.intake.api.run_output.PARSER_VERSION", PARSER_VERSION + 1)
     etags.append(reader.get(address).headers["ETag"])
 
     assert len(set(etags)) == 3

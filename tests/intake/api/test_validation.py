@@ -17,8 +17,7 @@ from benchapp.framework.api.problems import Problem
 from benchapp.intake.api import posts
 from benchapp.intake.api.body import Wire
 from benchapp.intake.api.documents import Post
-from benchapp.intake.api.limits import Limits
-from benchapp.intake.api.posts import VALIDATIONS_MAXIMUM, answer_post
+from benchapp.intake.api.posts import VALIDATIONS_MAXIMUM, Limits, answer_post
 from benchapp.intake.normalize import parsing_process, preview
 from benchapp.intake.normalize.batch import normalize_batch
 from benchapp.intake.normalize.sender_context import SubmissionSource

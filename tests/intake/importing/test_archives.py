@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from benchapp.intake.importing import archives
-from benchapp.intake.importing.archives import unpack_archives
-from benchapp.intake.importing.discovery import find_folders, read_file
+from benchapp.intake.importing import discovery
+from benchapp.intake.importing.discovery import find_folders, read_file, unpack_archives
 from benchapp.models import Run
 from tests.envelopes import read_fio
 from tests.factories import make_host
@@ -69,7 +68,7 @@ def test_member_stays_in_its_directory(tmp_path: Path) -> None:
     ],
 )
 def test_bomb_is_refused(limit: str, value: int, fault: str, tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(archives, limit, value)
+    monkeypatch.setattr(discovery, limit, value)
     make_zip(tmp_path / "r.zip", MEMBERS)
 
     *_, folder = unpack_archives(find_folders([tmp_path / "r.zip"]), tmp_path / "unpacked")

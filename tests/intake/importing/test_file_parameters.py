@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchapp.intake.importing.file_parameters import (
+from benchapp.intake.importing.checking import (
     BadFileParameters,
     FileParameters,
     UnknownFile,

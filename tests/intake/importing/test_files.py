@@ -15,11 +15,9 @@ from django.db import DataError
 
 from benchapp.intake.importing import checking
 from benchapp.intake.importing import files as importing
-from benchapp.intake.importing.checking import ImportOptions
+from benchapp.intake.importing.checking import FileParameters, ImportOptions, is_log, pair_logs
 from benchapp.intake.importing.discovery import UnreadableFile, find_folders, read_file
-from benchapp.intake.importing.file_parameters import FileParameters
 from benchapp.intake.importing.files import ImportSummary, import_files
-from benchapp.intake.importing.log_pairing import is_log, pair_logs
 from benchapp.intake.normalize import batch, plan
 from benchapp.intake.posts.submissions import unpack
 from benchapp.management.progress import Progress, describe, draw_bar

@@ -10,7 +10,7 @@ from django.db import connection
 
 from benchapp.fio import read_output
 from benchapp.intake.normalize.batch import normalize_batch
-from benchapp.intake.normalize.failure import find_failure
+from benchapp.intake.normalize.sender_context import find_failure
 from benchapp.intake.posts.submissions import IncomingSubmission, accept_submission
 from benchapp.judge import judge_due
 from benchapp.models import Kind, Level, Measurement, Run, Series

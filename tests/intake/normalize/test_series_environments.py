@@ -9,7 +9,7 @@ import pytest
 from benchapp.intake.normalize import plan
 from benchapp.intake.normalize.batch import normalize_batch
 from benchapp.intake.normalize.reparse import renormalize
-from benchapp.intake.normalize.series_environments import recalculate_environments
+from benchapp.intake.normalize.series_lookup import recalculate_environments
 from benchapp.models import Series, SeriesEnvironment, Submission
 from tests.envelopes import read_fio
 from tests.intake.normalize.test_batch import submit

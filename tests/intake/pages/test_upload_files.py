@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from benchapp.intake.normalize import parsing_process, preview
 from benchapp.intake.normalize.batch import normalize_batch
-from benchapp.intake.pages import file_intake
+from benchapp.intake.pages import upload_files
 from benchapp.intake.posts.submissions import unpack
 from benchapp.models import Kind, Role, Series, State, Submission
 from tests.envelopes import read_fio
@@ -260,7 +260,7 @@ def test_preview_of_a_file_that_takes_too_long_to_parse_is_a_problem(
 
 
 def test_third_preview_at_the_same_time_is_asked_to_come_back(editor: Client, host: Any) -> None:
-    with file_intake._PREVIEWS, file_intake._PREVIEWS:
+    with upload_files._PREVIEWS, upload_files._PREVIEWS:
         (answer,) = post(editor, {"a.json": OUTPUT}, do="preview").json()["files"]
 
     assert (answer["name"], answer["status"], answer["code"]) == ("a.json", 503, "busy")

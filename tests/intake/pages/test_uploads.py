@@ -14,12 +14,12 @@ from benchapp.accounts.write.tokens import issue_token
 from benchapp.fio import PARSER_VERSION
 from benchapp.intake.api.body import Wire
 from benchapp.intake.api.documents import Post
-from benchapp.intake.api.posting.validation import describe_validation
 from benchapp.intake.api.posts import answer_post
+from benchapp.intake.api.submissions import describe_validation
 from benchapp.intake.normalize.batch import normalize_batch
 from benchapp.intake.pages import views
-from benchapp.intake.pages.hours_chart import HEIGHT, make_hours_chart
-from benchapp.intake.read.submissions import HourCount
+from benchapp.intake.pages.views import HEIGHT, make_hours_chart
+from benchapp.intake.read import HourCount
 from benchapp.models import Kind, Measurement, Run, Scope, State, Submission
 from tests.factories import NOON, make_host, make_run, make_submission
 from tests.pages import Page

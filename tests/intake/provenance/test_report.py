@@ -5,7 +5,7 @@ import pytest
 from benchapp.fio import read_output
 from benchapp.fio.report import Direction, Document, Group, Job, Latency, Report, SteadyState
 from benchapp.intake.provenance.report import ProvenanceUnavailable, derive_body, derive_document
-from benchapp.intake.provenance.shapes import DerivedValue, MeasurementProvenance, ReportProvenance
+from benchapp.intake.provenance.values import DerivedValue, MeasurementProvenance, ReportProvenance
 from tests.envelopes import pack_envelope, read_fio
 
 

@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from benchapp.intake.read.submissions import count_uploads, list_uploads, read_upload
+from benchapp.intake.read import count_uploads, list_uploads, read_upload
 from benchapp.models import State
 from benchapp.storage.read.totals import count_totals
 from tests.factories import NOON, make_host, make_run, make_series, make_submission, make_submission_id

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from benchapp.charts.read.history import LINES_DEFAULT
 from benchapp.framework.readiness import check_columns
-from benchapp.intake.api.limits import find_shortage
+from benchapp.intake.api.posts import find_shortage
 from benchapp.models import SAMPLE_HOST, Heartbeat, Notice, PinnedChart, Pulse, State
 from tests.factories import (
     add_series,

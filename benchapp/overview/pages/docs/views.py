@@ -21,7 +21,7 @@ from django.utils.http import parse_etags
 from django.views.decorators.http import require_safe
 
 from benchapp.framework.pages.number_columns import ALSO_ANSWERED, REJECTED
-from benchapp.intake.normalize.missing_reasons import MISSING
+from benchapp.intake.normalize.measurement import MISSING
 from benchapp.overview.pages.docs.api_reference import read_reference
 from benchapp.overview.pages.docs.pages import (
     API_REFERENCE_PATH,

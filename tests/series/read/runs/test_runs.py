@@ -4,7 +4,7 @@ import pytest
 
 from benchapp.catalog.grammar import parse_filter
 from benchapp.framework.read.pagination import BadCursor
-from benchapp.intake.read.submissions import read_raw_body
+from benchapp.intake.read import read_raw_body
 from benchapp.series.read.runs import RunFilter, list_profiles, list_runs, read_run
 from tests.factories import (
     NOON,
