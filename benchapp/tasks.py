@@ -41,7 +41,7 @@ from benchapp.intake.normalize.reparse import reparse_outdated
 from benchapp.judge import detect_and_notify, has_judging_due
 from benchapp.models import Heartbeat, Pulse
 from benchapp.notices.channels.transport import NotDelivered
-from benchapp.notices.write.account_mail import send_address_link, send_reset_links
+from benchapp.notices.write.email_confirmation import send_address_link, send_reset_links
 from benchapp.notices.write.enqueue import send_due
 from benchapp.notices.write.layout_answers import is_question_due, notify_layout_answers
 from benchapp.notices.write.outbox import forget_old_notices

@@ -48,7 +48,7 @@ class Subscription(Resource):
     digest_hour instead of at once. quiet_from_hour, quiet_to_hour: notices wait for the end of these hours (UTC).
     failures: consecutive; at FAILURES_MAXIMUM it is paused with a reason.
 
-    Only of rows of `benchapp.notices.read.subscriptions`: waiting: queued notices; last_at: when the last one was sent,
+    Only of rows of `benchapp.notices.read`: waiting: queued notices; last_at: when the last one was sent,
     None if never. violation_rows: number of violating series by threshold, without zeros. address_state: "confirmed",
     "unconfirmed" or "refused" of an e-mail address, "" of others; confirmation_asked_at: when the newest confirmation
     mail was requested. withheld: notices not sent because the address was not confirmed within a day.

@@ -33,14 +33,14 @@ TRANSPORT: Final = MatrixTransport()
 SCRIPT = """
 import json, sys
 from django.utils import timezone
-from benchapp.notices.api.subscriptions import SubscriptionInput
+from benchapp.notices.api import SubscriptionInput
 from benchapp.framework.write.conflicts import BadValue
 from benchapp.models import Subscription
 from benchapp.models.subscription import hide_secret
 from benchapp.notices.channels.message import make_test_message
 from benchapp.notices.channels.transport import get_transport
 from benchapp.notices.write.subscriptions import check_subscription
-from benchapp.notices.pages.forms import SubscriptionForm
+from benchapp.notices.pages import SubscriptionForm
 
 address = sys.argv[1]
 form = SubscriptionForm()

@@ -6,7 +6,7 @@ from django import forms
 from django.contrib.auth.forms import PasswordChangeForm
 
 from benchapp.models import Role, Scope
-from benchapp.notices.channels.email.smtp import read_email_address
+from benchapp.notices.channels.email.transport import read_email_address
 from benchapp.notices.channels.transport import AddressRefused
 
 _PASSWORD_HELP: Final = "At least 10 characters, not only digits, not a common one."

@@ -1,4 +1,4 @@
-"""Confirm e-mail addresses: until its owner confirms by a link, an address gets only the mail with that link."""
+"""Confirm e-mail addresses of subscriptions, and send the mails of accounts."""
 
 import hashlib
 import secrets
@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
+from uuid import uuid4
 
 from django.conf import settings
 from django.db import transaction
@@ -13,6 +14,7 @@ from django.db.models import Exists, F, Func, JSONField, OuterRef, Q, QuerySet, 
 from django.db.models.functions import Lower
 from django.utils import timezone
 
+from benchapp.accounts.write.password_reset import create_reset_link, list_reset_users, sign_address
 from benchapp.accounts.write.throttle import LimitReached, count_attempt
 from benchapp.framework.write.audit import record_write
 from benchapp.models import (
@@ -24,7 +26,9 @@ from benchapp.models import (
     NoticeState,
     RefusedAddress,
     Subscription,
+    User,
 )
+from benchapp.notices.channels.email.transport import send_messages
 from benchapp.notices.channels.message import Message
 from benchapp.notices.write.delivery_times import GIVE_UP_AFTER
 
@@ -281,3 +285,55 @@ def _make_message(username: str) -> Message:
 
 def _digest(secret: str) -> bytes:
     return hashlib.sha256(secret.encode()).digest()
+
+
+_VALID: Final = ("Valid for", "24 hours, once")
+
+
+def send_reset_links(login: str) -> int:
+    """Send a link to each user whom a user name or address means; return their number. Raises NotDelivered."""
+    users = list_reset_users(login)
+    for user in users:
+        secret = create_reset_link(user, created_by=user)
+        _send(
+            user.email,
+            Message(
+                kind="account.password_reset",
+                subject=f"New password for {user.username}",
+                sentence=f"Somebody asked for a new password of {user.username} at {settings.PUBLIC_URL}.",
+                details=(
+                    ("Not requested by you?", "Ignore this mail: the password does not change."),
+                    _VALID,
+                ),
+                url=f"{settings.PUBLIC_URL}/reset-password/{secret}/",
+                link_text="Set a new password",
+            ),
+        )
+    return len(users)
+
+
+def send_address_link(user_id: int, address: str) -> bool:
+    """Send the link that confirms an address of a user; False for an unknown user. Raises NotDelivered."""
+    user = User.objects.filter(pk=user_id, is_active=True).first()
+    if user is None:
+        return False
+    _send(
+        address,
+        Message(
+            kind="account.email",
+            subject="Confirm this e-mail address",
+            sentence=(
+                f"User {user.username} of benchapp at {settings.PUBLIC_URL} wants to get links for a lost password at"
+                " this address."
+            ),
+            details=(("Not requested by you?", "Ignore this mail: the address is not used."), _VALID),
+            url=f"{settings.PUBLIC_URL}/account/email/{sign_address(user, address)}/",
+            link_text="Confirm the address",
+        ),
+    )
+    return True
+
+
+def _send(address: str, message: Message) -> None:
+    if settings.EMAIL_SERVER is not None:
+        send_messages(address, [message], message_id=str(uuid4()), thread="account", at=timezone.now())

@@ -14,7 +14,7 @@ from benchapp.intake.api import run_output, submissions
 from benchapp.intake.api import run_output as run_report
 from benchapp.intake.api.submissions import refuse_method, take_posts
 from benchapp.layouts.api import experiment, layouts, prices
-from benchapp.notices.api import feed, subscriptions
+from benchapp.notices import api as feed
 from benchapp.overview.api import fleet, index
 from benchapp.policies import api as detection_policies
 from benchapp.reports.api import chart_images, status_badge, studies, study_snapshots
@@ -202,20 +202,20 @@ urlpatterns = [
         name="api_study_snapshot_image",
     ),
     path("submissions/<uuid:submission_id>", submissions.OneSubmission.as_view(), name="api_submission"),
-    path("subscriptions", subscriptions.Subscriptions.as_view(), name="api_subscriptions"),
+    path("subscriptions", feed.Subscriptions.as_view(), name="api_subscriptions"),
     path(
         "subscriptions/<int:subscription_id>",
-        subscriptions.OneSubscription.as_view(),
+        feed.OneSubscription.as_view(),
         name="api_subscription",
     ),
     path(
         "subscriptions/<int:subscription_id>/test",
-        subscriptions.SubscriptionTest.as_view(),
+        feed.SubscriptionTest.as_view(),
         name="api_subscription_test",
     ),
     path(
         "subscriptions/<int:subscription_id>/confirmation",
-        subscriptions.SubscriptionConfirmation.as_view(),
+        feed.SubscriptionConfirmation.as_view(),
         name="api_subscription_confirmation",
     ),
 ]

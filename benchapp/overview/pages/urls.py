@@ -21,8 +21,8 @@ from benchapp.intake.pages import views as uploads
 from benchapp.layouts.pages import experiment as experiments
 from benchapp.layouts.pages import layouts as layout_ranking
 from benchapp.layouts.pages import prices
-from benchapp.notices.pages import confirm_address
-from benchapp.notices.pages import views as subscriptions
+from benchapp.notices import pages
+from benchapp.notices import pages as subscriptions
 from benchapp.overview.pages import charts as overview_charts
 from benchapp.overview.pages import page as overview
 from benchapp.overview.pages import pins
@@ -302,7 +302,7 @@ urlpatterns = [
     ),
     page(
         "confirm-address/<share_token:token>/",
-        confirm_address.confirm_address,
+        pages.confirm_address,
         "notifications#e-mail-address-confirmation",
     ),
     page("audit/", audit.audit_records, "operations#audit-record", "Audit record", "log writes history"),

@@ -110,7 +110,7 @@ def test_feed_has_the_newest_incidents_with_their_times(reader, monkeypatch):
     assert [entry.find(f"{ATOM}link").attrib["href"] for entry in mine.findall(f"{ATOM}entry")] == [
         f"http://testserver/incidents/{old.pk}/"
     ]
-    monkeypatch.setattr("benchapp.notices.api.feed.ENTRIES_MAXIMUM", 1)
+    monkeypatch.setattr("benchapp.notices.api.ENTRIES_MAXIMUM", 1)
     bounded = ElementTree.fromstring(reader.get("/api/v1/incidents/feed").content)
     assert len(bounded.findall(f"{ATOM}entry")) == 1
 

@@ -12,7 +12,7 @@ from benchapp.accounts.write.accounts import SIGN_IN_ATTEMPTS, set_active
 from benchapp.accounts.write.password_reset import REQUESTS_OF_LOGIN_PER_HOUR, sign_address
 from benchapp.framework.env import EmailServer
 from benchapp.models import AuditRecord, Role, User
-from benchapp.notices.channels.email.smtp import NotificationEmail
+from benchapp.notices.channels.email.transport import NotificationEmail
 from tests.factories import make_user
 
 PASSWORD = "correct horse battery"

@@ -25,7 +25,7 @@ def anna() -> User:
 
 @pytest.fixture
 def client(anna: User, monkeypatch: pytest.MonkeyPatch) -> Client:
-    monkeypatch.setattr("benchapp.notices.api.subscriptions.wake_notify", lambda: True)
+    monkeypatch.setattr("benchapp.notices.api.wake_notify", lambda: True)
     client = Client()
     client.force_login(anna)
     return client

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchapp.framework.env import EmailServer
-from benchapp.notices.channels.email.smtp import (
+from benchapp.notices.channels.email.transport import (
     NotificationEmail,
     make_message,
     read_email_address,

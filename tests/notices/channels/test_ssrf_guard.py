@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchapp.notices.channels.ssrf_guard import (
+from benchapp.notices.channels.posting import (
     NameUnknown,
     is_allowed,
     read_url,

@@ -59,12 +59,8 @@ def hints(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         calls.append("notify")
         return send_due() >= 0
 
-    for module in (
-        "notices.pages.views",
-        "notices.pages.confirm_address",
-        "notices.api.subscriptions",
-    ):
-        monkeypatch.setattr(f"benchapp.{module}.wake_notify", send)
+    for module in ("pages", "api"):
+        monkeypatch.setattr(f"benchapp.notices.{module}.wake_notify", send)
     return calls
 
 

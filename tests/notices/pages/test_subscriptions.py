@@ -49,7 +49,7 @@ def client(anna: User) -> Client:
 def hints(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Collect the hints instead of asking a broker."""
     calls: list[str] = []
-    monkeypatch.setattr("benchapp.notices.pages.views.wake_notify", lambda: calls.append("notify"))
+    monkeypatch.setattr("benchapp.notices.pages.wake_notify", lambda: calls.append("notify"))
     return calls
 
 

@@ -24,7 +24,7 @@ from benchapp.models import (
     Subscription,
     User,
 )
-from benchapp.notices.read.subscriptions import read_subscription
+from benchapp.notices.read import read_subscription
 from benchapp.notices.write.email_confirmation import (
     MAILS_OF_PERSON_PER_DAY,
     MailRefused,

@@ -9,7 +9,7 @@ from django.utils import timezone
 from benchapp import tasks
 from benchapp.layouts.texts import NotAnswerable, find_layout_answer
 from benchapp.models import Measurement, Notice, Price, StoredLayoutAnswer, Subscription
-from benchapp.notices.channels.email.html import render_html
+from benchapp.notices.channels.email.transport import render_html
 from benchapp.notices.channels.message import Message, render_text
 from benchapp.notices.channels.slack.transport import render_slack
 from benchapp.notices.channels.webhook.transport import render_event

@@ -9,17 +9,17 @@ import pytest
 
 from benchapp.catalog.thresholds import parse_threshold
 from benchapp.models import Change, Incident, IncidentEvent, Series, User
-from benchapp.notices.channels.email.html import render_html
+from benchapp.notices.channels.email.transport import render_html
 from benchapp.notices.channels.message import Message, make_test_message, render_text
 from benchapp.notices.channels.slack.transport import render_slack
 from benchapp.notices.channels.webhook.transport import render_event
-from benchapp.notices.write.host_message import (
+from benchapp.notices.write.incident_message import make_incident_message, name_series_briefly
+from benchapp.notices.write.silence_notices import (
     HostSilence,
     make_return_message,
     make_silence_message,
 )
-from benchapp.notices.write.incident_message import make_incident_message, name_series_briefly
-from benchapp.notices.write.threshold_message import (
+from benchapp.notices.write.thresholds import (
     ThresholdEvent,
     ViolatingSeries,
     make_threshold_message,

@@ -1,6 +1,6 @@
 """Send a notice to a chat or paging service with Apprise, which knows their URLs and formats.
 
-Apprise makes its connections, which cannot be checked as those of webhooks are (ssrf_guard). Therefore
+Apprise makes its connections, which cannot be checked as those of webhooks are (posting.py). Therefore
 only services are allowed whose host Apprise fixes or whose domain is theirs; other hosts by the operator. Parameters
 that make Apprise read files or other URLs are refused, redirects are not followed, certificates are verified.
 """
@@ -15,7 +15,7 @@ from django.conf import settings
 
 from benchapp.models import Subscription
 from benchapp.notices.channels.message import RESOLUTIONS, Message, join_subjects, render_text
-from benchapp.notices.channels.ssrf_guard import URL_MAXIMUM
+from benchapp.notices.channels.posting import URL_MAXIMUM
 from benchapp.notices.channels.transport import AddressRefused, NotDelivered, Transport
 
 # Apprise's schemes of services whose host Apprise fixes.

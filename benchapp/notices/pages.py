@@ -1,8 +1,9 @@
-"""Manage one's own subscriptions and read their delivery logs."""
+"""Subscriptions: list, form, deliveries; the confirmation of an address."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
+from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
@@ -12,22 +13,25 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from benchapp.accounts.pages.tokens import keep_for_next_page, take_from_last_page
 from benchapp.accounts.write.throttle import LimitReached
+from benchapp.catalog.metrics import CATALOG, JUDGED_METRICS
 from benchapp.framework.pages.access import can, needs_role, read_person
 from benchapp.framework.pages.command_lines import format_curl_command
+from benchapp.framework.pages.list_entries import ResourceForm
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.queue import wake_notify
 from benchapp.framework.write.conflicts import BadValue
-from benchapp.models import Channel, Role, Subscription
+from benchapp.models import Channel, Role, Severity, Subscription
 from benchapp.notices.channels.transport import get_transport
-from benchapp.notices.pages.forms import SubscriptionForm
-from benchapp.notices.read.layout_answers import read_layout_answer
-from benchapp.notices.read.subscriptions import (
+from benchapp.notices.read import (
     NOTICES_SHOWN,
+    VIOLATIONS_SHOWN,
     list_notices,
     list_subscriptions,
+    list_violations,
+    read_layout_answer,
     read_subscription,
 )
-from benchapp.notices.read.violations import VIOLATIONS_SHOWN, list_violations
+from benchapp.notices.write import email_confirmation
 from benchapp.notices.write.email_confirmation import MailRefused, ask_confirmation
 from benchapp.notices.write.subscriptions import (
     NotConfirmed,
@@ -40,7 +44,94 @@ from benchapp.notices.write.subscriptions import (
     request_test,
     resume_subscription,
 )
-from benchapp.notices.write.thresholds import ThresholdPreview, preview_thresholds
+from benchapp.notices.write.thresholds import THRESHOLDS_MAXIMUM, ThresholdPreview, preview_thresholds
+
+_HOURS = [(str(hour), f"{hour:02}:00") for hour in range(24)]
+_SEVERITIES = [
+    (Severity.LOW.value, "low (all)"),
+    (Severity.MEDIUM.value, "medium"),
+    (Severity.HIGH.value, "high"),
+]
+_METRICS = [(name, CATALOG[name].label) for name in JUDGED_METRICS]
+# Several channels have the same.
+_ADDRESSES = dict.fromkeys(get_transport(channel).address_help for channel in Channel.values)
+_TEXT_INPUT: Final = forms.TextInput(attrs={"autocomplete": "off", "spellcheck": "false"})
+
+
+class ThresholdsField(forms.CharField):
+    """Texts, one a line."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            label="Thresholds",
+            required=False,
+            max_length=1000,
+            help_text=f"One per line, at most {THRESHOLDS_MAXIMUM}: p99 < 5 ms, iops > 10k, bandwidth >= 200 MB/s.",
+            widget=forms.Textarea(attrs={"rows": 3, "autocomplete": "off", "spellcheck": "false"}),
+        )
+
+    def prepare_value(self, value: object) -> object:
+        """Return the lines of stored texts."""
+        return "\n".join(map(str, value)) if isinstance(value, list) else value
+
+    def clean(self, value: object) -> list[str]:
+        """Return the lines that are not empty."""
+        return [line.strip() for line in str(super().clean(value)).splitlines() if line.strip()]
+
+
+class _QuietHourField(forms.TypedChoiceField):
+    def __init__(self, **options: Any) -> None:
+        super().__init__(coerce=int, required=False, empty_value=None, **options)
+
+
+class SubscriptionForm(ResourceForm):
+    """Channel, filter and delivery times; the channel of a stored subscription cannot be changed."""
+
+    channel = forms.ChoiceField(label="Channel", choices=Channel.choices)
+    minimum_severity = forms.ChoiceField(label="Minimum severity", choices=_SEVERITIES)
+    metrics = forms.MultipleChoiceField(
+        label="Metrics of incidents",
+        choices=_METRICS,
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        help_text="None: all metrics.",
+    )
+    thresholds = ThresholdsField()
+    layout_question = forms.CharField(
+        label="Layout question",
+        required=False,
+        max_length=2200,
+        help_text="Paste the address of Choose a layout. You are notified when its answer changes.",
+        widget=_TEXT_INPUT,
+    )
+    digest_hour = forms.TypedChoiceField(label="Digest time (UTC)", choices=_HOURS, coerce=int)
+    quiet_from_hour = _QuietHourField(label="Quiet hours from (UTC)", choices=[("", "never"), *_HOURS])
+    quiet_to_hour = _QuietHourField(
+        label="Quiet hours until (UTC)",
+        choices=[("", "–"), *_HOURS],
+        help_text="Notifications from quiet hours are sent afterwards.",
+    )
+
+    class Meta:
+        model = Subscription
+        fields = Subscription.given
+        labels: Final = {
+            "notify_incidents": "Notify about incidents",
+            "notify_silent_hosts": "Notify about silent and failing hosts",
+            "is_digest": "Daily digest",
+        }
+        help_texts: Final = {
+            "address": f"{', '.join(_ADDRESSES)}.",
+            "filter": "Filter bar syntax: host:db-* volume_type:gp3. Empty: everything.",
+            "notify_incidents": "",
+            "notify_silent_hosts": "",
+        }
+        widgets: Final = {"address": _TEXT_INPUT, "filter": _TEXT_INPUT}
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if self.instance.pk:
+            del self.fields["channel"]
 
 
 @never_cache
@@ -243,3 +334,29 @@ def _find_own(request: HttpRequest, subscription_id: int) -> Subscription:
 def _show_secret(request: HttpRequest, secret: str) -> None:
     if secret:
         keep_for_next_page(request, "Webhook signing secret", secret)
+
+
+_CHOICES: Final = {
+    "confirm": email_confirmation.confirm_address,
+    "refuse": email_confirmation.refuse_address,
+}
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def confirm_address(request: HttpRequest, token: str) -> HttpResponse:
+    """Show the choice with GET (mail scanners follow links); apply it with POST."""
+    address = email_confirmation.find_address(token)
+    choice = request.POST.get("choice", "") if request.method == "POST" else ""
+    if address is None or (choice in _CHOICES and not _CHOICES[choice](token)):
+        return _forbid_indexing(render(request, "notices/confirm_address_refused.html", status=410))
+    if choice == "confirm":
+        wake_notify()
+    context = {"address": address.address, "username": address.owner.username, "choice": choice}
+    return _forbid_indexing(render(request, "notices/confirm_address.html", context))
+
+
+def _forbid_indexing(answer: HttpResponse) -> HttpResponse:
+    """Exclude the page from search engines: its URL is a secret."""
+    answer["X-Robots-Tag"] = "noindex, nofollow"
+    return answer

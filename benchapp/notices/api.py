@@ -1,10 +1,14 @@
-"""One's own subscriptions; admins can read, test and delete all."""
+"""Subscriptions, and the feed of incidents."""
 
+import re
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Final
+from urllib.parse import urlencode
 
 from django.http import HttpResponse
+from django.utils.feedgenerator import Atom1Feed
+from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema
 from msgspec import Meta
 from rest_framework import serializers
@@ -13,7 +17,9 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from benchapp.accounts.api import MayReadOrHasLink, SignedParameters, make_base_url
 from benchapp.accounts.write.throttle import LimitReached
+from benchapp.catalog.grammar import write_filter
 from benchapp.catalog.metrics import JUDGED_METRICS
 from benchapp.catalog.thresholds import COMPARISONS, TEXT_MAXIMUM
 from benchapp.framework.api.answers import (
@@ -27,19 +33,34 @@ from benchapp.framework.api.answers import (
     with_columns,
 )
 from benchapp.framework.api.list_entries import list_given
-from benchapp.framework.api.parameters import ChoiceParameter, refuse_parameters
+from benchapp.framework.api.parameters import (
+    ChoiceParameter,
+    FilterParameters,
+    flag_parameter,
+    read_parameters,
+    refuse_parameters,
+)
 from benchapp.framework.api.permissions import find_person, is_signed_in, read_api_token
 from benchapp.framework.api.problems import Problem, bad_value, not_found
-from benchapp.framework.api.responses import answer_json
+from benchapp.framework.api.responses import answer_json, answer_text
 from benchapp.framework.api.view import ApiView, read_body
 from benchapp.framework.queue import wake_notify
+from benchapp.framework.times import format_moment
 from benchapp.framework.write.conflicts import BadValue
+from benchapp.incidents.read.incidents import list_incidents
+from benchapp.incidents.read.shapes import IncidentFilter, Tab
+from benchapp.layouts.rules.answers import LayoutFacts
 from benchapp.layouts.rules.ranking import Verdict
-from benchapp.models import Channel, Role, Scope, Subscription, User
+from benchapp.models import Channel, Incident, Role, Scope, Severity, Subscription, User
 from benchapp.models.coverage import read_stored_threshold
-from benchapp.notices.read.layout_answers import LayoutFacts, read_layout_answer
-from benchapp.notices.read.subscriptions import list_subscriptions, read_subscription
-from benchapp.notices.read.violations import VIOLATIONS_SHOWN, ViolationRow, list_violations
+from benchapp.notices.read import (
+    VIOLATIONS_SHOWN,
+    ViolationRow,
+    list_subscriptions,
+    list_violations,
+    read_layout_answer,
+    read_subscription,
+)
 from benchapp.notices.write.email_confirmation import MailRefused, ask_confirmation
 from benchapp.notices.write.subscriptions import (
     NotConfirmed,
@@ -384,3 +405,78 @@ def _describe_violation(row: ViolationRow) -> ViolationAnswer:
         url=f"{PREFIX}/series/{row.series_id}",
         page=f"/series/{row.series_id}/?metric={row.threshold.metric}",
     )
+
+
+ENTRIES_MAXIMUM: Final = 50
+# Not allowed in XML, escaped or not.
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+
+
+class FeedParameters(FilterParameters, SignedParameters):
+    """Which incidents."""
+
+    severity = ChoiceParameter(choices=Severity.values, required=False)
+    is_regression = flag_parameter()
+
+
+class IncidentFeed(ApiView):
+    """The feed of incidents."""
+
+    permission_classes = [MayReadOrHasLink]
+
+    @extend_schema(
+        operation_id="read_incident_feed",
+        parameters=[FeedParameters],
+        responses={(200, "application/atom+xml"): OpenApiTypes.BINARY},
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Read the newest 50 incidents as an Atom feed."""
+        wanted = read_parameters(request, FeedParameters)
+        chosen = IncidentFilter(
+            match=wanted["match"], severity=wanted.get("severity"), is_regression=wanted["is_regression"]
+        )
+        rows = list_incidents(chosen, limit=ENTRIES_MAXIMUM).items
+        text = write_feed(rows, request, filter=write_filter(wanted["match"]))
+        return answer_text(request, text, "application/atom+xml; charset=utf-8")
+
+
+def write_feed(rows: Sequence[Incident], request: Request, *, filter: str) -> str:
+    """Return the incidents as Atom (RFC 4287); updated: when an incident last changed.
+
+    The id has the parameters that choose incidents, so that it is the same with and without a signed link; the link to
+    itself has all, as readers ask there again.
+    """
+    base_url = make_base_url(request)
+    chosen = sorted(
+        (name, value)
+        for name, values in request.query_params.lists()
+        for value in values
+        if name not in SignedParameters().fields
+    )
+    feed = _Feed(
+        title=_CONTROL.sub("", " · ".join(["benchapp: incidents", *([filter] if filter else [])])),
+        link=f"{base_url}/incidents/?{urlencode({'tab': Tab.ALL, 'q': filter})}",
+        description="",
+        author_name="benchapp",
+        feed_url=f"{base_url}{request.get_full_path()}",
+        feed_guid=f"{base_url}{request.path}{'?' if chosen else ''}{urlencode(chosen)}",
+    )
+    for row in rows:
+        kind = "Regression" if row.is_regression else "Improvement"
+        feed.add_item(
+            title=_CONTROL.sub("", row.title),
+            link=f"{base_url}/incidents/{row.id}/",
+            description=f"{kind}, severity {row.severity}, {row.state}; since {format_moment(row.started_at)}",
+            unique_id=f"{base_url}/incidents/{row.id}/",
+            pubdate=row.opened_at,
+            updateddate=row.updated_at,
+        )
+    return feed.writeString("utf-8")
+
+
+class _Feed(Atom1Feed):
+    """A feed whose time is fixed while it is empty, so that its ETag is, too."""
+
+    def latest_post_date(self) -> datetime:
+        """Return the time of the newest entry."""
+        return super().latest_post_date() if self.items else datetime(1970, 1, 1, tzinfo=UTC)

@@ -1,1 +1,0 @@
-"""Violated thresholds of subscriptions."""
