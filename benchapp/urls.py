@@ -10,13 +10,13 @@ from django.urls import include, path
 from benchapp.framework.api.problems import Problem, answer_database_away, answer_not_found, answer_problem
 from benchapp.framework.pages import access
 from benchapp.overview.api import health
-from benchapp.reports.api import study_snapshots
-from benchapp.reports.pages.snapshots import freeze_panels
+from benchapp.reports.api import studies
+from benchapp.reports.pages.panels import freeze_panels
 
 log = structlog.get_logger(__name__)
 
 # Layers do not import each other: the snapshot that the API takes is drawn by the function of the page.
-study_snapshots.StudySnapshotView.freeze = staticmethod(freeze_panels)
+studies.StudySnapshotView.freeze = staticmethod(freeze_panels)
 
 urlpatterns = [
     path("healthz", health.healthz, name="healthz"),

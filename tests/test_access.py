@@ -15,7 +15,7 @@ from django.urls import URLPattern, URLResolver, get_resolver
 from benchapp.charts.images import frame
 from benchapp.framework.pages.security import CONTENT_SECURITY_POLICY, PERMISSIONS_POLICY
 from benchapp.models import FrozenPanel, Role, Scope, Study
-from benchapp.reports.write.studies import store_snapshot
+from benchapp.reports.write import store_snapshot
 from tests.access_table import ACTORS, TABLE
 from tests.factories import (
     make_detection_policy,

@@ -17,7 +17,7 @@ from django.db import connection
 from benchapp.framework.write.conflicts import BadValue
 from benchapp.operation.archive.container import BadArchive
 from benchapp.operation.archive.tables import TABLES
-from benchapp.reports.write.studies import read_panels
+from benchapp.reports.write import read_panels
 
 _BATCH: Final = 500
 # Kinds of automatic events whose text names another incident, as incidents.write writes it.

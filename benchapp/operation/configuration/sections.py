@@ -55,7 +55,7 @@ from benchapp.operation.configuration.section import (
     normalize_entry,
 )
 from benchapp.policies.write import POLICIES
-from benchapp.reports.write.studies import (
+from benchapp.reports.write import (
     change_study,
     check_questions,
     check_study,

@@ -28,7 +28,7 @@ from benchapp.framework.readiness import (
     measure_disk,
     read_readiness,
 )
-from benchapp.reports.read.pinned_charts import list_pinned_series
+from benchapp.reports.read import list_pinned_series
 from benchapp.series.read.selected_levels import read_main_levels
 from benchapp.series.read.series import SeriesRow
 from benchapp.storage.read.totals import Totals, count_totals

@@ -17,7 +17,8 @@ from benchapp.layouts.api import experiment, layouts, prices
 from benchapp.notices import api as feed
 from benchapp.overview.api import fleet, index
 from benchapp.policies import api as detection_policies
-from benchapp.reports.api import chart_images, status_badge, studies, study_snapshots
+from benchapp.reports.api import chart_images, status_badge, studies
+from benchapp.reports.api import studies as study_snapshots
 from benchapp.requests.api import confirmation_policies, host_schedules, run_requests, wanted_schedules
 from benchapp.series.api import points, runs, series
 from benchapp.series.api import points as all_points

@@ -49,9 +49,8 @@ from benchapp.overview.read.page import (
     read_installation,
     read_recent_series,
 )
-from benchapp.reports.pages.saved_views.views import list_view_lines
-from benchapp.reports.read.pinned_charts import list_pinned_charts
-from benchapp.reports.read.studies import list_studies
+from benchapp.reports.pages.saved_views import list_view_lines
+from benchapp.reports.read import list_pinned_charts, list_studies
 from benchapp.series.pages.run_tables import make_run_lines
 from benchapp.series.read.dimension_values import has_runs
 from benchapp.series.read.environment_changes import link_comparison

@@ -11,16 +11,17 @@ from benchapp.framework.pages.access import choose_next, needs_role, read_person
 from benchapp.framework.write.conflicts import BadValue
 from benchapp.models import Role, User
 from benchapp.reports.pages.panels import list_kinds, make_panel, read_panel_query
-from benchapp.reports.read.pinned_charts import read_pinned_chart
-from benchapp.reports.write.pinned_charts import (
+from benchapp.reports.read import read_pinned_chart
+from benchapp.reports.write import (
+    TITLE_LENGTH,
     BadPin,
     UnknownPin,
     move_pin,
     pin_chart,
+    read_panel,
     remove_pin,
     rename_pin,
 )
-from benchapp.reports.write.studies import TITLE_LENGTH, read_panel
 
 
 @require_POST

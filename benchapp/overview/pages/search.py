@@ -22,7 +22,7 @@ from benchapp.framework.pages.page_context import PAGES, SitePage, find_visitor
 from benchapp.models import Role, User
 from benchapp.overview.pages.docs.views import TooManyWords, list_pages, search_pages
 from benchapp.overview.read.search import SEARCHES, SearchHit, SearchKind, rank_match, search_series
-from benchapp.reports.pages.saved_views.views import list_view_lines
+from benchapp.reports.pages.saved_views import list_view_lines
 from benchapp.series.read.dimension_values import list_known_values, read_known_values
 
 COMPLETIONS_MAXIMUM: Final = 8

@@ -29,10 +29,9 @@ from benchapp.overview.pages import pins
 from benchapp.overview.pages import search as searches
 from benchapp.overview.pages.docs import views as documentation
 from benchapp.policies import pages as policies
-from benchapp.reports.pages import edit as study_edits
+from benchapp.reports.pages import saved_views, studies
 from benchapp.reports.pages import shared as shared_studies
-from benchapp.reports.pages import views as studies
-from benchapp.reports.pages.saved_views import views as saved_views
+from benchapp.reports.pages import studies as study_edits
 from benchapp.requests.pages import views as requests
 from benchapp.requests.pages.schedules import views as schedules
 from benchapp.series.pages import dependence, detection_report, history, runs, series_list

@@ -1,34 +1,85 @@
 """Shared studies: read by a secret link; the text at once, then each chart by its own request; previews of the link."""
 
 from collections.abc import Callable
+from html import unescape
 from threading import BoundedSemaphore
 from typing import Any, Final
 
+from django.conf import settings
 from django.core.cache import cache
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils.cache import patch_cache_control
+from django.utils.html import strip_tags
 from django.views.decorators.http import require_safe
 
-from benchapp.charts.images.frame import CONTENT_TYPES, HEIGHT_DEFAULT, ImageOptions, TooManyDrawings
+from benchapp.accounts.write.accounts import network_of
+from benchapp.accounts.write.throttle import WindowQuota
+from benchapp.catalog.metrics import format_count
+from benchapp.charts.images.frame import (
+    CONTENT_TYPES,
+    HEIGHT_DEFAULT,
+    WIDTH_DEFAULT,
+    ImageOptions,
+    TooManyDrawings,
+)
 from benchapp.framework.pages.access import not_found
 from benchapp.framework.pages.markdown import render_markdown
 from benchapp.framework.pages.page_context import make_base_url
+from benchapp.framework.pages.security import read_client_address
 from benchapp.framework.read.binary_columns import STUDY_S, make_key
 from benchapp.models import Study
-from benchapp.reports.pages.panel_image import draw_panel
 from benchapp.reports.pages.panels import (
     RENDERED_KINDS,
     ShownStudyPanel,
+    draw_panel,
     list_kinds,
     make_panel,
     name_panel,
+    show_frozen_panels,
 )
-from benchapp.reports.pages.preview import make_preview
-from benchapp.reports.pages.rate_limit import count_shared
-from benchapp.reports.pages.snapshots import show_frozen_panels
-from benchapp.reports.read.studies import read_shared_study, read_snapshot_image
+from benchapp.reports.read import read_shared_study, read_snapshot_image
+
+_DESCRIPTION_MAXIMUM: Final = 200
+
+
+def make_preview(study: Study, *, base_url: str) -> dict[str, Any]:
+    """Return the preview of a shared study; of one with a snapshot, of its first chart as it was."""
+    arguments = [study.share_token]
+    url = base_url + reverse("shared_study", args=arguments)
+    frozen = next(iter(study.frozen_charts), None)
+    has_image = bool(study.panels) and (study.taken_snapshot is None or frozen is not None)
+    return {
+        "title": study.title,
+        "description": _describe(study),
+        "url": url,
+        "image_url": base_url + reverse("shared_image", args=arguments) if has_image else "",
+        "width": frozen.width if frozen else WIDTH_DEFAULT,
+        "height": frozen.height if frozen else HEIGHT_DEFAULT,
+    }
+
+
+def _describe(study: Study) -> str:
+    """Return the beginning of the text of a study, without its markup; the number of charts without a text."""
+    html = render_markdown(study.text, has_own_links=False)
+    text = " ".join(unescape(strip_tags(html)).split())
+    if not text:
+        return f"{format_count(len(study.panels), 'chart')} of storage benchmarks"
+    if len(text) <= _DESCRIPTION_MAXIMUM:
+        return text
+    return f"{text[: _DESCRIPTION_MAXIMUM - 1].rsplit(' ', 1)[0]}…"
+
+
+# Per web process; a key takes a few hundred bytes.
+_QUOTA: Final = WindowQuota(window_s=60, keys_maximum=10_000)
+
+
+def count_shared(request: HttpRequest) -> int:
+    """Count one chart for the client. Return 0 within the limit, else the seconds to wait."""
+    counted = _QUOTA.count(network_of(read_client_address(request)))
+    return counted.seconds_left if counted.count > settings.SHARED_CHARTS_PER_MINUTE else 0
+
 
 _BUSY_WAIT_S: Final = 2
 # Half of the connections: a crowd that follows a link to slow charts does not block other requests.

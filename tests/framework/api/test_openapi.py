@@ -30,7 +30,7 @@ from benchapp.incidents.actions.triage import acknowledge
 from benchapp.incidents.actions.undo import take_bulk_steps
 from benchapp.models import FrozenPanel, Kind, Role, Scope, Study, User
 from benchapp.overview.api.urls import urlpatterns
-from benchapp.reports.write.studies import store_snapshot
+from benchapp.reports.write import store_snapshot
 from benchapp.series.api import series as series_resource
 from tests.envelopes import pack_envelope
 from tests.factories import (

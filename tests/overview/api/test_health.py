@@ -212,7 +212,7 @@ def test_metrics_have_the_pinned_series_and_no_more_than_a_hundred(reader, monke
 
     text = reader.get("/metrics").content.decode()
     lines = [line for line in text.splitlines() if line.startswith("benchapp_pinned_series_level_median{")]
-    monkeypatch.setattr("benchapp.reports.read.pinned_charts.PINNED_SERIES_MAXIMUM", 1)
+    monkeypatch.setattr("benchapp.reports.read.PINNED_SERIES_MAXIMUM", 1)
     bounded = reader.get("/metrics").content.decode()
 
     assert len(lines) == 2
@@ -246,8 +246,8 @@ def test_pinned_series_are_left_out_if_their_filters_take_too_long(reader, monke
 
     add_series([10.0], host=make_host("db-1"))
     PinnedChart.objects.create(owner=make_user(), position=1, kind="history", query="")
-    monkeypatch.setattr("benchapp.reports.read.pinned_charts.SERIES_TIMEOUT_S", 0.01)
-    monkeypatch.setattr("benchapp.reports.read.pinned_charts.choose_series", choose_slowly)
+    monkeypatch.setattr("benchapp.reports.read.SERIES_TIMEOUT_S", 0.01)
+    monkeypatch.setattr("benchapp.reports.read.choose_series", choose_slowly)
 
     answer = reader.get("/metrics")
 

@@ -8,8 +8,7 @@ from django.test import Client, override_settings
 from django.urls import reverse
 
 from benchapp.models import PinnedChart, Role, User
-from benchapp.reports.write.pinned_charts import PINS_MAXIMUM, BadPin, pin_chart
-from benchapp.reports.write.studies import read_panel
+from benchapp.reports.write import PINS_MAXIMUM, BadPin, pin_chart, read_panel
 from tests.factories import make_measured_volumes, make_user
 from tests.pages import Page
 from tests.shared_rows import shared_rows

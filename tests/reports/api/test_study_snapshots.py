@@ -8,7 +8,7 @@ from django.test import Client
 
 from benchapp.charts.images.frame import TooManyDrawings
 from benchapp.models import AuditRecord, Measurement, Role, Study, StudySnapshot, User
-from benchapp.reports.write.studies import change_study
+from benchapp.reports.write import change_study
 from tests.factories import add_series, make_host, make_target, make_user
 
 pytestmark = pytest.mark.django_db
@@ -19,7 +19,7 @@ PNG = b"\x89PNG\r\n\x1a\n" + struct.pack(">I4sII", 13, b"IHDR", 2400, 1300)
 def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw nothing: an image of 2 400 × 1 260 pixels takes a third of a second."""
     monkeypatch.setattr(
-        "benchapp.reports.pages.snapshots.draw_panel", lambda panel, options: PNG + options.theme.encode()
+        "benchapp.reports.pages.panels.draw_panel", lambda panel, options: PNG + options.theme.encode()
     )
 
 
@@ -119,7 +119,7 @@ def test_server_that_draws_many_charts_says_so(
     def refuse(*given: Any) -> Any:
         raise TooManyDrawings
 
-    monkeypatch.setattr("benchapp.reports.pages.snapshots.draw_panel", refuse)
+    monkeypatch.setattr("benchapp.reports.pages.panels.draw_panel", refuse)
 
     answer = owner.post(address)
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from benchapp.framework.times import format_moment
 from benchapp.models import Measurement, Price, Series, Study
-from benchapp.reports.write.studies import share_study
+from benchapp.reports.write import share_study
 from tests.factories import make_change, make_incident, make_price
 from tests.pages import Page
 from tests.planted_layouts import plant_layouts

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client, override_settings
 
-from benchapp.reports.write.studies import share_study, stop_sharing
+from benchapp.reports.write import share_study, stop_sharing
 from tests.factories import make_measured_volumes
 from tests.reports.pages.made_studies import QUERY, make_study
 from tests.shared_rows import shared_rows

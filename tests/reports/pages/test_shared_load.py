@@ -15,7 +15,7 @@ from tests.servers import Servers, wait_for
 CROWD = 40
 _MAKE_STUDY = """
 from benchapp.models import Study
-from benchapp.reports.write.studies import create_study, share_study
+from benchapp.reports.write import create_study, share_study
 panels = [{"kind": "history", "query": "q=host:db-1"}]
 print(share_study(create_study(Study(title="Disks", panels=panels)).pk))
 """

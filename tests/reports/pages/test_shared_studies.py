@@ -15,7 +15,7 @@ from django.test import Client, override_settings
 
 from benchapp.models import Role, Run, Series, Study
 from benchapp.reports.pages import shared
-from benchapp.reports.write.studies import add_panel, change_study, read_panel, share_study, stop_sharing
+from benchapp.reports.write import add_panel, change_study, read_panel, share_study, stop_sharing
 from tests.factories import (
     NOON,
     make_change,

@@ -18,8 +18,8 @@ from benchapp.models import (
     StudySnapshotImage,
     User,
 )
-from benchapp.reports.pages.snapshots import _sanitize
-from benchapp.reports.write.studies import change_study, share_study
+from benchapp.reports.pages.panels import _sanitize
+from benchapp.reports.write import change_study, share_study
 from tests.factories import make_measured_volumes, make_user
 from tests.pages import Page
 from tests.reports.pages.made_studies import QUERY, make_study
@@ -43,7 +43,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw nothing: an image of 2 400 × 1 260 pixels takes a third of a second."""
     png = PNG + struct.pack(">I4sII", 13, b"IHDR", 2400, 1300)
     monkeypatch.setattr(
-        "benchapp.reports.pages.snapshots.draw_panel", lambda panel, options: png + options.theme.encode()
+        "benchapp.reports.pages.panels.draw_panel", lambda panel, options: png + options.theme.encode()
     )
 
 

@@ -9,7 +9,7 @@ from django.test import Client
 from django.urls import reverse
 
 from benchapp.models import Role, Study, User
-from benchapp.reports.write.studies import share_study
+from benchapp.reports.write import share_study
 from tests.factories import make_measured_volumes, make_user
 from tests.pages import Page
 from tests.reports.pages.made_studies import QUERY, make_study

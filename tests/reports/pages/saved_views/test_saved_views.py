@@ -10,8 +10,8 @@ from django.utils import timezone
 
 from benchapp.framework.write.conflicts import BadValue
 from benchapp.models import AuditRecord, Role, SavedView, User
-from benchapp.reports.read import saved_views as queries
-from benchapp.reports.write.saved_views import RESTORABLE, VIEWS_MAXIMUM, restore_view, save_view
+from benchapp.reports import read as queries
+from benchapp.reports.write import RESTORABLE, VIEWS_MAXIMUM, restore_view, save_view
 from tests.factories import make_measured_volumes, make_user
 from tests.pages import Page
 from tests.shared_rows import shared_rows

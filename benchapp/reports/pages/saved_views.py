@@ -12,17 +12,17 @@ from benchapp.framework.pages.page_context import find_visitor
 from benchapp.framework.write.conflicts import BadValue
 from benchapp.models import Role, SavedView, User
 from benchapp.reports.pages.panels import find_page, read_panel_query
-from benchapp.reports.read.saved_views import list_removed_views, list_saved_views
-from benchapp.reports.write.saved_views import (
+from benchapp.reports.read import list_removed_views, list_saved_views
+from benchapp.reports.write import (
     NAME_MAXIMUM,
     RESTORABLE,
     UnknownView,
     change_view,
+    read_panel,
     remove_view,
     restore_view,
     save_view,
 )
-from benchapp.reports.write.studies import read_panel
 
 
 @never_cache

@@ -1,1 +1,0 @@
-"""Charts that users keep for themselves: pinned charts, saved views."""
