@@ -47,8 +47,8 @@ from benchapp.notices.write.layout_answers import is_question_due, notify_layout
 from benchapp.notices.write.outbox import forget_old_notices
 from benchapp.notices.write.silence_notices import notify_silent_hosts
 from benchapp.policies.write import advance_dry_runs, forget_old_dry_runs, has_running_dry_runs
-from benchapp.requests.write.confirmation import request_confirmations
 from benchapp.requests.write.polling import expire_requests, forget_old_requests
+from benchapp.requests.write.run_requests import request_confirmations
 
 log = structlog.get_logger(__name__)
 

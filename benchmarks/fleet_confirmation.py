@@ -8,7 +8,7 @@ from typing import Final
 from benchapp.detection.rules.baselines import DRIFT_METHOD
 from benchapp.detection.rules.pooled_levels import POOLED_METHOD
 from benchapp.models import DAILY_SHARE_DEFAULT, Change, ChangeState
-from benchapp.requests.write.confirmation import ConfirmationNeed, is_confirmation_due
+from benchapp.requests.write.run_requests import ConfirmationNeed, is_confirmation_due
 from benchmarks.fleet_world import ADDITIONAL_APART, World, say_time, write_additional_run
 
 # As long as the sweep of one layout.

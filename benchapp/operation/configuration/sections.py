@@ -62,7 +62,7 @@ from benchapp.reports.write import (
     create_study,
     delete_study,
 )
-from benchapp.requests.write.confirmation import check_confirmation_policy, set_confirmation_policy
+from benchapp.requests.write.run_requests import check_confirmation_policy, set_confirmation_policy
 from benchapp.requests.write.wanted_schedules import (
     NAMES_IN_WORDS,
     ScheduleScope,

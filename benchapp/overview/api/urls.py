@@ -19,7 +19,8 @@ from benchapp.overview.api import fleet, index
 from benchapp.policies import api as detection_policies
 from benchapp.reports.api import chart_images, status_badge, studies
 from benchapp.reports.api import studies as study_snapshots
-from benchapp.requests.api import confirmation_policies, host_schedules, run_requests, wanted_schedules
+from benchapp.requests.api import host_schedules, run_requests, wanted_schedules
+from benchapp.requests.api import run_requests as confirmation_policies
 from benchapp.series.api import points, runs, series
 from benchapp.series.api import points as all_points
 from benchapp.series.api import points as latency

@@ -1,4 +1,4 @@
-"""Requests of runs: for people and programs, and for the agent that runs them."""
+"""Run requests, and the policies of confirmation runs."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -22,6 +22,7 @@ from benchapp.framework.api.answers import (
     ChosenColumns,
     Time,
     build,
+    define_answer,
     list_columns,
     with_columns,
 )
@@ -46,6 +47,7 @@ from benchapp.framework.api.permissions import (
 from benchapp.framework.api.problems import (
     ErrorProblems,
     Problem,
+    bad_value,
     map_errors,
     no_host,
     not_found,
@@ -53,27 +55,30 @@ from benchapp.framework.api.problems import (
 )
 from benchapp.framework.api.responses import answer_json
 from benchapp.framework.api.view import ApiView, read_body
-from benchapp.models import Host, RunRequestState
+from benchapp.models import (
+    CONFIRMATION_RUNS_MAXIMUM,
+    DAILY_SHARE_DEFAULT,
+    DAILY_SHARE_MAXIMUM,
+    Host,
+    RunRequestState,
+)
 from benchapp.models.request_policy import read_value
 from benchapp.requests.read.run_requests import (
+    ConfirmationPool,
     HostPolicy,
     RequestFilter,
     RunRequestRow,
+    list_confirmation_pools,
     page_run_requests,
     read_request_policy,
     read_run_request,
 )
-from benchapp.requests.write.polling import (
-    HostPoll,
-    end_request,
-    poll_host,
-    release_request,
-    start_request,
-)
+from benchapp.requests.write.polling import HostPoll, end_request, poll_host, release_request, start_request
 from benchapp.requests.write.run_requests import (
     EXPIRY_DEFAULT,
     EXPIRY_MAXIMUM,
     EXPIRY_MINIMUM,
+    BadConfirmationPolicy,
     RequestOrigin,
     RequestRefused,
     RequestSettled,
@@ -81,6 +86,7 @@ from benchapp.requests.write.run_requests import (
     cancel_run_request,
     repeat_run,
     request_run,
+    set_confirmation_policy,
 )
 
 PARAMETERS_HELP: Final = "in base units, or text with a unit: `64MiB`, `10m`, `500us`"
@@ -483,3 +489,57 @@ def _describe_request(row: RunRequestRow) -> RunRequestAnswer:
         url=f"{PREFIX}/hosts/{row.host_name}/requests/{row.id}",
         page=f"/runs/{row.run_id}/" if row.run_id else f"/hosts/{row.host_name}/",
     )
+
+
+ConfirmationPoliciesAnswer = define_answer(
+    "ConfirmationPoliciesAnswer", confirmation_policies=Sequence[ConfirmationPool]
+)
+
+
+class ConfirmationPolicyInput(serializers.Serializer[Any]):
+    """The policy of one pool."""
+
+    pool = serializers.CharField(allow_blank=True, max_length=100, help_text="empty: hosts without a pool")
+    runs = serializers.IntegerField(
+        min_value=0, max_value=CONFIRMATION_RUNS_MAXIMUM, help_text="0 removes the policy"
+    )
+    daily_share = serializers.FloatField(
+        required=False, default=DAILY_SHARE_DEFAULT, max_value=DAILY_SHARE_MAXIMUM
+    )
+
+
+class ConfirmationPolicies(ApiView):
+    """The policies of all pools."""
+
+    permission_classes = [MayReadOrEdit]
+
+    @extend_schema(operation_id="list_confirmation_policies", responses=ConfirmationPoliciesAnswer)
+    def get(self, request: Request) -> HttpResponse:
+        """List all pools with their policy of automatic confirmation, by name."""
+        refuse_parameters(request)
+        return _answer(request)
+
+    @extend_schema(
+        operation_id="set_confirmation_policy",
+        request=ConfirmationPolicyInput,
+        responses=ConfirmationPoliciesAnswer,
+    )
+    def put(self, request: Request) -> HttpResponse:
+        """Set the policy of one pool, and return those of all."""
+        refuse_parameters(request)
+        wanted = read_body(request, ConfirmationPolicyInput)
+        try:
+            set_confirmation_policy(
+                wanted["pool"],
+                runs=wanted["runs"],
+                daily_share=wanted["daily_share"],
+                by=find_person(request),
+            )
+        except BadConfirmationPolicy as error:
+            raise bad_value(error) from error
+        return _answer(request)
+
+
+def _answer(request: Request) -> HttpResponse:
+    rows = list_confirmation_pools()
+    return answer_json(request, ConfirmationPoliciesAnswer(confirmation_policies=rows))

@@ -24,14 +24,15 @@ from benchapp.requests.read.run_requests import (
     list_confirmation_pools,
     page_run_requests,
 )
-from benchapp.requests.write.confirmation import BadConfirmationPolicy, set_confirmation_policy
 from benchapp.requests.write.run_requests import (
+    BadConfirmationPolicy,
     RequestOrigin,
     RequestRefused,
     RequestSettled,
     UnknownRunRequest,
     cancel_run_request,
     repeat_run,
+    set_confirmation_policy,
 )
 
 ROWS_ON_A_PAGE: Final = 50

@@ -53,7 +53,7 @@ from benchapp.incidents.read.incidents import list_incidents_by_id
 from benchapp.intake.normalize.batch import ImportRunning
 from benchapp.models import Attempt, Host, PlannedEventState, Role, TargetMapping
 from benchapp.requests.pages.panel import make_request_panel
-from benchapp.requests.pages.schedules.tables import make_status_lines
+from benchapp.requests.pages.schedules import make_status_lines
 from benchapp.requests.read.run_requests import RequestFilter, read_request_policy
 from benchapp.requests.read.wanted_schedules import list_scheduled_hosts, read_statuses
 from benchapp.series.pages.run_tables import make_run_lines

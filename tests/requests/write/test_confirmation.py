@@ -10,7 +10,7 @@ from django.utils import timezone
 from benchapp.detection.rules.pooled_levels import POOLED_METHOD
 from benchapp.models import Change, ChangeState, ConfirmationPolicy, Host, Run, RunRequest, RunRequestState
 from benchapp.requests.read.run_requests import list_confirmation_pools
-from benchapp.requests.write.confirmation import (
+from benchapp.requests.write.run_requests import (
     BadConfirmationPolicy,
     ConfirmationNeed,
     is_confirmation_due,

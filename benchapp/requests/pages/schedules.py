@@ -1,8 +1,12 @@
-"""Schedules: pools and hosts with what is wanted; one of them with its hosts, edited."""
+"""Wanted schedules and those of hosts: tables and forms."""
 
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from itertools import groupby
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -13,34 +17,226 @@ from django.views.decorators.http import require_POST, require_safe
 
 from benchapp.framework.pages.access import may_read, needs_role, read_person
 from benchapp.framework.pages.command_lines import format_curl_command
+from benchapp.framework.pages.list_entries import ResourceForm
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.read.audit import AuditFilter, page_audit_records
+from benchapp.framework.times import format_clock, format_day
 from benchapp.framework.write.conflicts import BadValue
-from benchapp.models import AuditKind, Host, Role, WantedSchedule
-from benchapp.requests.pages.schedules.forms import WantedScheduleForm
-from benchapp.requests.pages.schedules.tables import (
-    make_schedule_change_lines,
-    make_status_lines,
-    make_wanted_lines,
+from benchapp.models import (
+    AuditKind,
+    AuditRecord,
+    Host,
+    InstalledSchedule,
+    Role,
+    ScheduleAdoption,
+    WantedSchedule,
 )
+from benchapp.models.request_policy import INTERVALS, describe_parameters, find_first_minute, write_clock
 from benchapp.requests.read.wanted_schedules import (
+    ComparedSchedule,
+    LineState,
+    ScheduledHost,
+    ScheduleStatus,
     list_known_profiles,
     list_schedule_scopes,
     list_scheduled_hosts,
     list_wanted_rows,
+    predict_refusal,
     preview_statuses,
     read_statuses,
     read_wanted_row,
 )
 from benchapp.requests.write.wanted_schedules import (
+    DIRECTORY_MAXIMUM,
+    NAMES_IN_WORDS,
+    NEVER,
     POOL_MAXIMUM,
     ScheduleScope,
     UnknownWantedSchedule,
     check_wanted_schedule,
+    read_words,
     remove_wanted_schedule,
     save_wanted_schedule,
     write_words,
 )
+
+_TEXT: Final = {"autocomplete": "off", "autocapitalize": "off", "spellcheck": "false"}
+_SPLAY_MAXIMUM_MIN: Final = 24 * 60 - 1
+_OF_A_RUN: Final = {NAMES_IN_WORDS[column] for column in WantedSchedule.of_a_run}
+
+
+class WantedScheduleForm(ResourceForm):
+    """A profile with its times. has_never: of a host, which may leave out the profile of its pool."""
+
+    parameters = forms.CharField(
+        label="Parameters",
+        required=False,
+        max_length=2000,
+        help_text="For example runtime=10 size=64MiB rw=randread: seconds, bytes. Others have their default.",
+        widget=forms.TextInput(attrs=_TEXT),
+    )
+    directory = forms.CharField(
+        label="Directory",
+        required=False,
+        strip=False,
+        max_length=DIRECTORY_MAXIMUM,
+        widget=forms.TextInput(attrs={**_TEXT, "placeholder": "/data"}),
+    )
+    every = forms.ChoiceField(label="Every")
+    at = forms.CharField(
+        label="At",
+        required=False,
+        max_length=5,
+        empty_value="00:00",
+        help_text="Local time of the host.",
+        widget=forms.TextInput(attrs={**_TEXT, "placeholder": "00:00", "size": 5}),
+    )
+    splay_min = forms.IntegerField(
+        label="Splay, min",
+        required=False,
+        min_value=0,
+        max_value=_SPLAY_MAXIMUM_MIN,
+        help_text="Spreads the start times of hosts.",
+    )
+    field_order = ("profile", "parameters", "directory", "every", "at", "splay_min")
+    renamed = NAMES_IN_WORDS
+
+    class Meta:
+        model = WantedSchedule
+        fields = tuple(column for column, name in NAMES_IN_WORDS.items() if column == name)
+        widgets: Final = {"profile": forms.TextInput(attrs={**_TEXT, "list": "profiles"})}
+
+    def __init__(self, *args: Any, has_never: bool, **options: Any) -> None:
+        super().__init__(*args, **options)
+        choices = [(name, _format_interval(name)) for name in INTERVALS]
+        every = self.fields["every"]
+        if isinstance(every, forms.ChoiceField):
+            every.choices = [*choices, (NEVER, "not on this host")] if has_never else choices
+
+    def clean_splay_min(self) -> int:
+        """Return 0 for none."""
+        return self.cleaned_data["splay_min"] or 0
+
+    def read_wanted(self) -> WantedSchedule | None:
+        """Return what is wanted, not saved; None with errors in the form."""
+        if not self.is_valid():
+            return None
+        given = self.cleaned_data
+        if given["every"] == NEVER:
+            given = {name: given[name] for name in given if name not in _OF_A_RUN}
+        try:
+            return read_words(given)
+        except BadValue as error:
+            self.refuse(error)
+            return None
+
+
+def _format_interval(name: str) -> str:
+    words = {"1d": "day", "7d": "week, on Sundays"}
+    return words.get(name) or f"{name[:-1]} {'min' if name.endswith('m') else 'h'}"
+
+
+_UNITS: Final = ((86_400, "day"), (3_600, "h"), (60, "min"))
+_STATES: Final = {
+    LineState.INSTALLED: ("installed", "good"),
+    LineState.MISSING: ("missing", "waiting"),
+    LineState.DIFFERENT: ("different", "waiting"),
+    LineState.REFUSED: ("refused", "bad"),
+    LineState.OBSOLETE: ("obsolete", "waiting"),
+    LineState.OWN: ("set on the host", ""),
+}
+
+
+def make_wanted_lines(rows: Sequence[WantedSchedule]) -> list[dict[str, Any]]:
+    """Return the rows of the table of wanted schedules."""
+    return [
+        {"row": row, "times": _describe_wanted(row), "parameters": describe_parameters(row.parameters)}
+        for row in rows
+    ]
+
+
+def make_status_lines(
+    hosts: Sequence[ScheduledHost], statuses: Mapping[int, ScheduleStatus], *, predicts: bool = False
+) -> list[dict[str, Any]]:
+    """Return the rows of the table of hosts. predicts: of a preview, with what the host would refuse."""
+    lines = []
+    for host in hosts:
+        status = statuses[host.id]
+        for number, line in enumerate(status.lines):
+            lines.append(_make_status_line(host.name, line, status.adoption, number == 0, predicts))
+    return lines
+
+
+def make_schedule_change_lines(records: Sequence[AuditRecord]) -> list[dict[str, Any]]:
+    """Return the rows of the table of changes."""
+    lines = []
+    for record in records:
+        before, after = record.before or {}, record.after or {}
+        names = sorted({*before, *after})
+        lines.append(
+            {
+                "record": record,
+                "changes": tuple((name, before.get(name, ""), after.get(name, "")) for name in names),
+            }
+        )
+    return lines
+
+
+def format_interval(seconds: int) -> str:
+    """Return "every 6 h", "every day"."""
+    for length, unit in _UNITS:
+        count, rest = divmod(seconds, length)
+        if count and not rest:
+            if unit == "day":
+                return "every day" if count == 1 else "every week" if count == 7 else f"every {count} days"
+            return f"every {count} {unit}"
+    return f"every {seconds} s"
+
+
+def _describe_wanted(row: WantedSchedule) -> str:
+    if row.every_s is None:
+        return "not on this host"
+    splay = f", spread over {row.splay_s // 60} min" if row.splay_s else ""
+    return f"{format_interval(row.every_s)} at {write_clock(row.at_minute)}{splay}"
+
+
+def _make_status_line(
+    host_name: str, line: ComparedSchedule, adoption: ScheduleAdoption | None, is_first: bool, predicts: bool
+) -> dict[str, Any]:
+    state, css = _STATES[line.state]
+    reason = line.reason
+    if line.wanted is not None and not reason and (predicts or line.state != LineState.INSTALLED):
+        reason = predict_refusal(line, adoption)
+    wanted = line.wanted
+    return {
+        "host_name": host_name,
+        "is_first": is_first,
+        "profile": line.profile,
+        "state": state,
+        "css": css,
+        "reason": reason,
+        "wanted": _describe_times(wanted.every_s, wanted.at_minute, wanted.directory) if wanted else "",
+        "installed": _describe_installed(line.installed) if line.installed else "",
+        "starts": _describe_starts(line.starts_at),
+    }
+
+
+def _describe_times(every_s: int, at_minute: int, directory: str) -> str:
+    clock = write_clock(find_first_minute(every_s, at_minute))
+    return f"{format_interval(every_s)} at {clock}, in {directory}"
+
+
+def _describe_installed(entry: InstalledSchedule) -> str:
+    if entry.at_minute is not None:
+        return _describe_times(entry.every_s, entry.at_minute, entry.directory)
+    return f"{format_interval(entry.every_s)}, in {entry.directory}"
+
+
+def _describe_starts(starts: Sequence[datetime]) -> str:
+    """Return "24 Nov 02:17, 08:17; 25 Nov 02:17" in the time zone of the reader."""
+    days = groupby(starts, key=lambda start: format_day(start, has_year=False))
+    return "; ".join(f"{day} {', '.join(map(format_clock, found))}" for day, found in days)
+
 
 HOSTS_SHOWN: Final = 50
 _CHANGES_SHOWN: Final = 20

@@ -1,1 +1,0 @@
-"""Schedules of pools and hosts: wanted, installed, edited."""
