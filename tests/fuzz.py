@@ -24,7 +24,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from benchapp.framework.api.problem_codes import PROBLEMS
+from benchapp.framework.api.problems import PROBLEMS
 from benchapp.framework.pages.number_columns import REJECTED
 from tests.clusters import make_place
 from tests.envelopes import pack_envelope

@@ -11,7 +11,7 @@ import pytest
 
 from benchapp.catalog.metrics import CATALOG
 from benchapp.framework.api.openapi import make_schema
-from benchapp.framework.api.problem_codes import PROBLEMS
+from benchapp.framework.api.problems import PROBLEMS
 from benchapp.intake.posts.published_document import read_reported
 from benchapp.models import Scope
 

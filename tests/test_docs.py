@@ -14,7 +14,7 @@ from agent.commands.cli import build_parser
 from benchapp import tasks
 from benchapp.catalog.metrics import CATALOG
 from benchapp.celery import app
-from benchapp.framework.api.problem_codes import PROBLEMS
+from benchapp.framework.api.problems import PROBLEMS
 from benchapp.framework.pages.number_columns import ALSO_ANSWERED, REJECTED
 from benchapp.intake.normalize.measurement import MISSING
 from benchapp.overview.pages.docs.pages import make_anchor, parse_markdown, read_plain_text

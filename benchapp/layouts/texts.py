@@ -23,8 +23,7 @@ from benchapp.catalog.metrics import (
     lower_label,
     show_rates_in,
 )
-from benchapp.charts.texts.fixed import describe_fixed, describe_values
-from benchapp.charts.texts.levels import describe_mixed_kinds
+from benchapp.charts.texts.levels import describe_fixed, describe_mixed_kinds, describe_values
 from benchapp.framework.times import describe_age, format_moment, to_iso
 from benchapp.layouts.read.next_runs import NextRun, NextRuns
 from benchapp.layouts.read.prices import UnknownRegion, list_prices, select_prices

@@ -16,7 +16,6 @@ from benchapp.models.account import (
     note_reader,
     shown_to,
 )
-from benchapp.models.attempt import Attempt
 from benchapp.models.change import (
     STATED_CHANGE,
     Change,
@@ -99,7 +98,7 @@ from benchapp.models.study import (
     StudySnapshot,
     StudySnapshotImage,
 )
-from benchapp.models.submission import REREAD, Kind, State, Submission
+from benchapp.models.submission import REREAD, Attempt, Kind, State, Submission
 from benchapp.models.subscription import (
     WITHHELD,
     Channel,

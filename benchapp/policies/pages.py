@@ -34,9 +34,9 @@ from benchapp.framework.pages.list_entries import (
     change_entry,
     confirm_change,
     describe_entry,
+    turn_page,
 )
 from benchapp.framework.pages.page_context import make_base_url
-from benchapp.framework.pages.pagination import turn_page
 from benchapp.framework.queue import wake_dry_run
 from benchapp.framework.write.conflicts import BadValue
 from benchapp.models import (

@@ -28,8 +28,7 @@ from benchapp.models import (
 )
 from benchapp.storage.read.target_mappings import list_mappings
 from benchapp.storage.target_mappings import request_reread
-from benchapp.storage.write.hosts import note_change
-from benchapp.storage.write.identity import SERIES_KEY_VERSION, series_key
+from benchapp.storage.write.hosts import SERIES_KEY_VERSION, note_change, series_key
 
 _COUNT_OWN: Final = (
     "SELECT measurement.series_id, count(*) FROM benchapp_run run"

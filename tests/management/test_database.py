@@ -6,7 +6,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import InterfaceError, OperationalError
 
-from benchapp.management.database import use_database
+from benchapp.management.progress import use_database
 from benchapp.operation.embedded.servers import NoBinaries
 
 

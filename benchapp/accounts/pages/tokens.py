@@ -18,8 +18,8 @@ from benchapp.accounts.write.tokens import issue_token, revoke_link, revoke_toke
 from benchapp.framework.pages.access import can, needs_role, read_person
 from benchapp.framework.pages.command_lines import format_curl_command
 from benchapp.framework.pages.filter_bar import list_errors
+from benchapp.framework.pages.list_entries import turn_page
 from benchapp.framework.pages.page_context import make_base_url
-from benchapp.framework.pages.pagination import turn_page
 from benchapp.framework.pages.security import mark_secret
 from benchapp.models import ApiToken, Role, Scope, SignedLink
 

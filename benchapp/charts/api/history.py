@@ -13,7 +13,7 @@ from benchapp.catalog.dimensions import FACT_NAMES
 from benchapp.catalog.grammar import Filter, write_filter
 from benchapp.catalog.metrics import CATALOG
 from benchapp.catalog.thresholds import COMPARISONS
-from benchapp.charts.read.chart_thresholds import ChartThreshold, list_chart_thresholds
+from benchapp.charts.read.chart import ChartThreshold, list_chart_thresholds
 from benchapp.charts.read.history import (
     BUCKETS_DEFAULT,
     IDS_MAXIMUM,

@@ -35,8 +35,7 @@ from benchapp.charts.read.chart import Chart, ChartCell, ChartLine, ChartPanel
 from benchapp.charts.read.matrix import Matrix
 from benchapp.charts.read.scaling_findings import find_findings, find_models
 from benchapp.charts.read.scaling_shapes import ScalingChart, ScalingFacet, ScalingLimit
-from benchapp.charts.texts.fixed import place_panel
-from benchapp.charts.texts.levels import describe_level_range, describe_mark
+from benchapp.charts.texts.levels import describe_level_range, describe_mark, place_panel
 from benchapp.charts.texts.matrix import (
     REASONS,
     describe_changes,
@@ -44,8 +43,7 @@ from benchapp.charts.texts.matrix import (
     describe_matrix_counts,
 )
 from benchapp.charts.texts.scaling import describe_scaling
-from benchapp.charts.texts.scaling_models import make_model_curves
-from benchapp.charts.texts.scaling_remarks import label_limit, list_facts, list_knees
+from benchapp.charts.texts.scaling_remarks import label_limit, list_facts, list_knees, make_model_curves
 from benchapp.framework.times import format_moment
 from benchapp.series.read.selected_levels import LevelRange
 

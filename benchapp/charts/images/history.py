@@ -46,7 +46,7 @@ from benchapp.charts.images.frame import (
     shorten_text,
     style_of_value,
 )
-from benchapp.charts.read.chart_thresholds import ChartThreshold
+from benchapp.charts.read.chart import ChartThreshold
 from benchapp.charts.read.history import ChosenSeries, HistoryLine, HistoryPart, SeriesHistory
 from benchapp.charts.texts.comparison import find_shared_parts
 from benchapp.charts.texts.history import (

@@ -13,7 +13,7 @@ from benchapp.catalog.dimensions import FACT_NAMES, find_dimension
 from benchapp.catalog.grammar import BadFilter, parse_filter
 from benchapp.catalog.metrics import CATALOG, Metric, ReferenceLimit, ReferenceLine
 from benchapp.charts.api.history import make_answer
-from benchapp.charts.read.chart_thresholds import ChartThreshold
+from benchapp.charts.read.chart import ChartThreshold
 from benchapp.charts.read.history import (
     IDS_MAXIMUM,
     ChosenSeries,

@@ -16,8 +16,7 @@ from benchapp.charts.read.chart import BadChart, ChartCell, ChartLine, ChartPane
 from benchapp.charts.read.history import IDS_MAXIMUM
 from benchapp.charts.read.matrix import NONE, Matrix, read_matrix
 from benchapp.charts.read.scaling_defaults import FixedDimension
-from benchapp.charts.texts.fixed import describe_choice, place_panel
-from benchapp.charts.texts.levels import describe_level_range
+from benchapp.charts.texts.levels import describe_choice, describe_level_range, place_panel
 from benchapp.charts.texts.matrix import (
     LONG_REASONS,
     REASONS,

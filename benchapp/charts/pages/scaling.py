@@ -32,8 +32,7 @@ from benchapp.charts.read.scaling_shapes import (
     ScalingMetric,
     ScalingRequest,
 )
-from benchapp.charts.texts.fixed import describe_choice
-from benchapp.charts.texts.levels import describe_level_range
+from benchapp.charts.texts.levels import describe_choice, describe_level_range
 from benchapp.framework.pages.access import may_read
 from benchapp.framework.pages.command_lines import list_first_steps
 from benchapp.framework.pages.filter_bar import explain_empty, make_filter_bar, refuse_address, settle_filter

@@ -17,13 +17,11 @@ from benchapp.charts.read.scaling_shapes import (
     ScalingMetric,
     list_display,
 )
-from benchapp.charts.texts.fixed import describe_settings, place_settings
-from benchapp.charts.texts.scaling_models import (
-    make_model_curves,
-)
+from benchapp.charts.texts.levels import describe_settings, place_settings
 from benchapp.charts.texts.scaling_remarks import (
     label_limit,
     list_knees,
+    make_model_curves,
     name_limit,
 )
 from benchapp.framework.pages.number_columns import Scale, choose_scale, format_scaled

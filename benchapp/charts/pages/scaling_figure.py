@@ -24,17 +24,15 @@ from benchapp.charts.read.scaling_shapes import (
     ScalingRequest,
 )
 from benchapp.charts.rules.findings import Finding
-from benchapp.charts.texts.fixed import describe_fixed
+from benchapp.charts.texts.levels import describe_fixed
 from benchapp.charts.texts.scaling import Sentence, describe_findings, describe_reach, describe_scaling
-from benchapp.charts.texts.scaling_models import (
-    ModelTable,
-    describe_models,
-    make_model_table,
-)
 from benchapp.charts.texts.scaling_remarks import (
+    ModelTable,
     describe_marks,
+    describe_models,
     list_facts,
     list_remarks,
+    make_model_table,
 )
 from benchapp.framework.pages.access import require_valid
 from benchapp.framework.pages.command_lines import format_curl_command, link_chart_image

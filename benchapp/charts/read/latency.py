@@ -12,8 +12,7 @@ from psycopg import sql
 
 from benchapp.catalog.metrics import PERCENTILES
 from benchapp.charts.read.downsampling import list_known
-from benchapp.charts.rules.downsampling import SampledPoints, thin_points
-from benchapp.charts.rules.heatmap import Heat, RunBins, make_heat
+from benchapp.charts.rules.downsampling import Heat, RunBins, SampledPoints, make_heat, thin_points
 from benchapp.framework.read.binary_columns import fetch_arrays, from_us, to_us
 from benchapp.models import Measurement
 

@@ -22,8 +22,7 @@ from benchapp.charts.read.axes import (
     SeriesGroup,
     add_axis_value,
 )
-from benchapp.charts.read.chart import Chart, ChartLine, ChartPanel
-from benchapp.charts.read.chart_options import list_options, option
+from benchapp.charts.read.chart import Chart, ChartLine, ChartPanel, list_options, option
 from benchapp.series.read.selected_levels import NOW, LevelRange
 
 LIMITS_MAXIMUM: Final = 8

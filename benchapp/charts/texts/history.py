@@ -22,7 +22,7 @@ from benchapp.catalog.metrics import (
     format_value,
     format_with_unit,
 )
-from benchapp.charts.read.chart_thresholds import ChartThreshold
+from benchapp.charts.read.chart import ChartThreshold
 from benchapp.charts.read.history import HistoryLine, SeriesHistory, SmallStep
 from benchapp.charts.texts.levels import describe_kind, describe_mixed_kinds
 from benchapp.framework.read.binary_columns import from_us

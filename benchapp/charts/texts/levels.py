@@ -1,12 +1,30 @@
 """Levels in words: their time range, marks of changes, and kinds of latency."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
-from benchapp.catalog.metrics import CATALOG, KIND_NAMES, format_count, format_signed_percent
+from benchapp.catalog.dimensions import DIMENSIONS, Dimension
+from benchapp.catalog.grammar import Value
+from benchapp.catalog.metrics import (
+    CATALOG,
+    KIND_NAMES,
+    Measured,
+    format_count,
+    format_integer,
+    format_signed_percent,
+    format_with_unit,
+    lower_label,
+)
+from benchapp.charts.read.chart import ChartPanel
+from benchapp.charts.read.matrix import Matrix
+from benchapp.charts.read.scaling_defaults import Choice, FixedDimension, Settings
 from benchapp.framework.times import format_day, format_moment
 from benchapp.incidents.read.series_status import SeriesMark
+from benchapp.models import name_scopes
 from benchapp.series.read.selected_levels import PAST_SERIES_MAXIMUM, LevelRange
+from benchapp.series.read.titles import describe_setting, describe_value
 
 
 def describe_level_range(span: LevelRange) -> str:
@@ -54,3 +72,95 @@ def describe_mixed_kinds(counts: Mapping[str, int]) -> list[str]:
         return []
     named = ", ".join(f"{name} of {format_count(count, 'series')}" for count, name in known)
     return [f"Two kinds of latency: {named}. They differ by the submission latency."]
+
+
+_NAMED: Final = 3
+
+
+def describe_fixed(fixed: Sequence[FixedDimension], *, shown: int, hidden: int, hidden_else: int = 0) -> str:
+    """Return how many series are shown, and with which values: "12 of 1 000 series: 5 GiB files, host db-02".
+
+    "" if the fixed dimensions hide none. hidden_else: for another reason.
+    """
+    if not hidden or not fixed:
+        return ""
+    total = format_count(shown + hidden + hidden_else, "series")
+    return f"{format_integer(shown)} of {total}: {', '.join(map(_describe_values, fixed))}"
+
+
+def describe_unknown(dimension: Dimension, count: int) -> str:
+    """Return why series have no place on an axis: "20 series of pools hidden: a pool has no single host."."""
+    series = format_count(count, "series")
+    if dimension.name == "host":
+        return f"{series} of pools hidden: a pool has no single host."
+    if dimension.name == "pool":
+        return f"{series} hidden: their hosts are in no pool."
+    return f"{series} hidden: unknown {lower_label(dimension.label)}."
+
+
+def describe_values(dimension: str, values: Sequence[Value | None]) -> str:
+    """Return the values of a dimension for use without a header: "5 GiB or 20 GiB files"; "5 values of volumes"."""
+    if dimension == "host" and len(values) > 1:
+        return name_scopes([f"host:{value}" for value in values if value is not None])
+    if len(values) > _NAMED:
+        return f"{len(values)} values of {lower_label(DIMENSIONS[dimension].label)}"
+    return " or ".join(describe_setting(dimension, value) for value in values)
+
+
+def _describe_values(fixed: FixedDimension) -> str:
+    return describe_values(fixed.dimension, fixed.values)
+
+
+def describe_settings(settings: Settings, varying: Sequence[str]) -> str:
+    """Return the known values of a cell in the dimensions in which cells differ: "depth 16, 20 GiB files"."""
+    known = ((name, values) for name, values in settings if name in varying and values != (None,))
+    return ", ".join(describe_values(name, values) for name, values in known)
+
+
+def describe_choice(dimension: str, choice: Choice, metric: Measured) -> str:
+    """Return a value, its series and the range of their medians: "20 GiB (20 series: 900 IOPS to 30 000 IOPS)"."""
+    series = format_count(choice.series_count, "series")
+    ends = [format_with_unit(value, metric) for value in (choice.low, choice.high) if value is not None]
+    results = f": {' to '.join(dict.fromkeys(ends))}" if ends else ""
+    return f"{describe_value(dimension, choice.value)} ({series}{results})"
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedSettings:
+    """The settings of a table as texts; cells: by row. "" where there are none."""
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    cells: tuple[tuple[str, ...], ...]
+
+
+def place_settings(rows: Sequence[Sequence[Settings]], varying: Sequence[str]) -> PlacedSettings:
+    """Describe each dimension once: by row if all cells of each row agree, else by column, else in the cells."""
+    columns = list(zip(*rows, strict=True))
+    of_rows = [name for name in varying if all(_is_common(name, row) for row in rows)]
+    of_columns = [
+        name
+        for name in varying
+        if name not in of_rows and all(_is_common(name, column) for column in columns)
+    ]
+    of_cells = [name for name in varying if name not in {*of_rows, *of_columns}]
+    return PlacedSettings(
+        tuple(describe_settings(_find_first(row), of_rows) for row in rows),
+        tuple(describe_settings(_find_first(column), of_columns) for column in columns),
+        tuple(tuple(describe_settings(cell, of_cells) for cell in row) for row in rows),
+    )
+
+
+def place_panel(matrix: Matrix, panel: ChartPanel) -> PlacedSettings:
+    """Return the settings of a panel of a matrix as texts."""
+    settings = [[cell.settings if cell.n else () for cell in row.cells] for row in panel.lines]
+    return place_settings(settings, matrix.varying)
+
+
+def _is_common(name: str, cells: Sequence[Settings]) -> bool:
+    return len({values for cell in cells for found, values in cell if found == name}) < 2
+
+
+def _find_first(cells: Sequence[Settings]) -> Settings:
+    """Return the settings of the first cell that has a value; all have the same names."""
+    return next((cell for cell in cells if cell), ())

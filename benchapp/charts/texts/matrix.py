@@ -7,8 +7,13 @@ from benchapp.catalog.dimensions import DIMENSIONS
 from benchapp.catalog.metrics import Metric, format_count, format_integer, format_signed_percent, format_value
 from benchapp.charts.read.chart import ChartCell, ChartLine
 from benchapp.charts.read.matrix import Matrix, Omitted
-from benchapp.charts.texts.fixed import describe_fixed, describe_unknown
-from benchapp.charts.texts.levels import describe_level_range, describe_mixed_kinds, describe_past_limit
+from benchapp.charts.texts.levels import (
+    describe_fixed,
+    describe_level_range,
+    describe_mixed_kinds,
+    describe_past_limit,
+    describe_unknown,
+)
 from benchapp.framework.times import format_day
 from benchapp.series.read.levels import CurrentLevel
 

@@ -31,7 +31,7 @@ from benchapp.framework.api.parameters import (
 )
 from benchapp.framework.api.permissions import MayAdminister
 from benchapp.framework.api.view import ApiView
-from benchapp.framework.read.audit import AuditFilter, page_audit_records
+from benchapp.framework.write.audit import AuditFilter, page_audit_records
 from benchapp.models import AuditKind
 
 JsonObject = dict[str, Any]

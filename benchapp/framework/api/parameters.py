@@ -19,7 +19,7 @@ from rest_framework.request import Request
 
 from benchapp.catalog.dimensions import FILTER_DIMENSIONS, Dimension, list_examples
 from benchapp.catalog.grammar import BadFilter, Filter, Term, parse_filter, parse_term
-from benchapp.charts.read.chart_options import Option
+from benchapp.charts.read.chart import Option
 from benchapp.framework.api.problems import Problem, answer_problem, bad_parameter
 from benchapp.framework.read.days import DAYS_MAXIMUM, MOMENTS, BadDays, make_day_range, parse_moment
 from benchapp.series.read.shapes import BADGE_CODES

@@ -16,10 +16,10 @@ from django.views.decorators.http import require_safe
 from benchapp.framework.pages.access import needs_role
 from benchapp.framework.pages.command_lines import format_curl_command
 from benchapp.framework.pages.filter_bar import refuse_address
+from benchapp.framework.pages.list_entries import turn_page
 from benchapp.framework.pages.page_context import make_base_url
-from benchapp.framework.pages.pagination import turn_page
 from benchapp.framework.pages.time_range import make_time_range, read_time_range
-from benchapp.framework.read.audit import AuditFilter, page_audit_records
+from benchapp.framework.write.audit import AuditFilter, page_audit_records
 from benchapp.models import AuditKind, AuditRecord, Role
 
 ROWS_ON_A_PAGE: Final = 100

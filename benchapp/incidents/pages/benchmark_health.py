@@ -19,7 +19,7 @@ from benchapp.framework.pages.filter_bar import (
     read_choice,
     settle_filter,
 )
-from benchapp.framework.pages.pagination import read_page_number, turn_page
+from benchapp.framework.pages.list_entries import read_page_number, turn_page
 from benchapp.framework.pages.time_range import describe_bounds, read_time_range
 from benchapp.incidents.pages.texts import describe_detection
 from benchapp.incidents.read.benchmark_health import (

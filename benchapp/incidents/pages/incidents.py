@@ -25,8 +25,8 @@ from benchapp.framework.pages.filter_bar import (
     make_filter_bar,
     settle_filter,
 )
+from benchapp.framework.pages.list_entries import turn_page
 from benchapp.framework.pages.page_context import find_visitor, make_base_url
-from benchapp.framework.pages.pagination import turn_page
 from benchapp.framework.pages.selection import KINDS
 from benchapp.framework.pages.time_range import AskedRange, describe_bounds, read_time_range
 from benchapp.framework.times import name_zone, to_iso

@@ -24,9 +24,9 @@ from benchapp.framework.pages.list_entries import (
     change_entry,
     confirm_change,
     describe_entry,
+    turn_page,
 )
 from benchapp.framework.pages.page_context import make_base_url
-from benchapp.framework.pages.pagination import turn_page
 from benchapp.framework.pages.time_range import describe_bounds, make_time_range, parse_bound, read_time_range
 from benchapp.framework.times import find_zone, name_zone
 from benchapp.framework.write.conflicts import BadValue

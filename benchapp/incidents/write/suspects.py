@@ -43,7 +43,7 @@ from benchapp.models import (
     Measurement,
     Run,
 )
-from benchapp.series.read.disk_facts import identify_disks, join_disk_changes
+from benchapp.series.read.environment_changes import identify_disks, join_disk_changes
 
 _TEXT_MAXIMUM: Final = 80
 _DEPTH_MAXIMUM: Final = 4

@@ -18,7 +18,7 @@ from benchapp.intake.posts.submissions import AcceptOutcome, IncomingSubmission
 from benchapp.judge import redetect
 from benchapp.models import Kind, Measurement, Run, State, Submission
 from benchapp.series.write import exclude_run
-from benchapp.storage.write.identity import canonical_json
+from benchapp.storage.write.hosts import canonical_json
 
 # Prefix of the reason of a corrected run. It stays if a user includes the run again, which is then not excluded again.
 CORRECTED_BY: Final = "corrected by run "

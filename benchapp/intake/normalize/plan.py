@@ -40,7 +40,7 @@ from benchapp.intake.posts.published_document import (
 from benchapp.series.validity.badges import sort_codes
 from benchapp.series.validity.inputs import RunFailure
 from benchapp.storage.rules.target_name import MeasuredTarget, name_target
-from benchapp.storage.write.identity import canonical_json, environment_key, key_of, series_key
+from benchapp.storage.write.hosts import canonical_json, environment_key, key_of, series_key
 
 # Terse lines have the date of the text beside them.
 _PRINTED_DATES: Final = ("normal", "terse")

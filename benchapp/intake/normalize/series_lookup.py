@@ -12,7 +12,7 @@ from django.db import connection
 
 from benchapp.intake.normalize.plan import Plan, PlannedMeasurement, PlannedRun
 from benchapp.models import Host, Series
-from benchapp.storage.write.identity import series_key
+from benchapp.storage.write.hosts import series_key
 
 PlannedSeries = Mapping[bytes, tuple[PlannedRun, PlannedMeasurement]]
 

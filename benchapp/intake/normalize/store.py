@@ -25,7 +25,7 @@ from benchapp.models import (
     Trace,
     Workload,
 )
-from benchapp.storage.write.identity import SERIES_KEY_VERSION
+from benchapp.storage.write.hosts import SERIES_KEY_VERSION
 
 _Row = TypeVar("_Row", Environment, Target, Workload, Series)
 # Without exclusion, which users set: parsing again does not change it.

@@ -22,9 +22,9 @@ from benchapp.framework.pages.filter_bar import (
     read_form,
     refuse_address,
 )
+from benchapp.framework.pages.list_entries import turn_page
 from benchapp.framework.pages.number_columns import REJECTED
 from benchapp.framework.pages.page_context import find_visitor, make_base_url
-from benchapp.framework.pages.pagination import turn_page
 from benchapp.framework.pages.time_range import describe_bounds, make_time_range, read_time_range
 from benchapp.framework.readiness import read_readiness
 from benchapp.intake.normalize.reparse import count_outdated

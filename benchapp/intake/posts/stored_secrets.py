@@ -33,7 +33,7 @@ from benchapp.models import (
     Workload,
 )
 from benchapp.models.series import ENVIRONMENT_FIELDS
-from benchapp.storage.write.identity import environment_key, key_of, series_key
+from benchapp.storage.write.hosts import environment_key, key_of, series_key
 
 _BATCH_SIZE: Final = 200
 _HINT: Final = "|".join(hint.decode() for hint in HINTS)

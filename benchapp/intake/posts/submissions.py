@@ -16,7 +16,7 @@ from django.utils import timezone
 from benchapp.fio.redaction import remove_from_body, remove_from_document
 from benchapp.framework.write.audit import record_write
 from benchapp.models import Attempt, AuditKind, Kind, State, Submission
-from benchapp.storage.write.identity import canonical_json
+from benchapp.storage.write.hosts import canonical_json
 
 # Namespace of ids for senders without their own: same host, same bytes, same id.
 _DERIVED_IDS: Final = UUID("b3a04a4e-6b0c-4a57-9a0e-3a2a5f6b7c11")

@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from benchapp.framework.queue import wake_notify, wake_up
 from benchapp.framework.write.audit import write_from_command
-from benchapp.management.database import add_data_directory, use_database
+from benchapp.management.progress import add_data_directory, use_database
 from benchapp.models import User
 from benchapp.operation.configuration.document import BadConfiguration
 from benchapp.operation.configuration.plan import (

@@ -10,8 +10,7 @@ from django.utils import timezone
 
 from benchapp.catalog.grammar import BadFilter
 from benchapp.framework.read.days import parse_moment
-from benchapp.management.database import add_data_directory, use_database
-from benchapp.management.progress import Progress
+from benchapp.management.progress import Progress, add_data_directory, use_database
 from benchapp.operation.archive.export import (
     ParquetUnavailable,
     export_archive,

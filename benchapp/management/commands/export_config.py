@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from benchapp.management.database import add_data_directory, use_database
+from benchapp.management.progress import add_data_directory, use_database
 from benchapp.operation.configuration.plan import export_configuration
 
 

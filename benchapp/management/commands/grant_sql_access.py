@@ -10,7 +10,7 @@ from django.db import Error, ProgrammingError, connection, transaction
 from psycopg import sql
 
 from benchapp.framework.write.audit import record_write, write_from_command
-from benchapp.management.database import add_data_directory, use_database
+from benchapp.management.progress import add_data_directory, use_database
 from benchapp.models import AuditKind
 from benchapp.sql_views import list_views
 

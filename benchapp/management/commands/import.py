@@ -30,8 +30,7 @@ from benchapp.intake.importing.files import (
 from benchapp.intake.posts.envelope import BadParameter, read_parameters
 from benchapp.intake.posts.metadata import BadLayout
 from benchapp.judge import detect_and_notify
-from benchapp.management.database import add_data_directory, use_database
-from benchapp.management.progress import Progress
+from benchapp.management.progress import Progress, add_data_directory, use_database
 from benchapp.storage.write.hosts import EnrollmentRefused
 
 _BY_FILE: Final = "mtime"

@@ -7,8 +7,7 @@ from typing import Any, Final, TextIO, cast
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from benchapp.framework.times import format_utc_moment
-from benchapp.management.database import add_data_directory, use_database
-from benchapp.management.progress import Progress
+from benchapp.management.progress import Progress, add_data_directory, use_database
 from benchapp.operation.archive.container import BadArchive, CheckedArchive, check_archive, list_authors
 from benchapp.operation.archive.loading import LoadedArchive, StoredMeanwhile, load_archive
 

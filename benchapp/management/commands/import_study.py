@@ -13,7 +13,7 @@ from benchapp.intake.importing.published_csv import FAULTS_MAXIMUM, BadTable, li
 from benchapp.intake.posts.envelope import BadEnvelope
 from benchapp.intake.posts.metadata import BadLayout
 from benchapp.intake.posts.published_document import Publication, read_source_url
-from benchapp.management.database import add_data_directory, use_database
+from benchapp.management.progress import add_data_directory, use_database
 from benchapp.storage.write.hosts import EnrollmentRefused
 
 _BYTES_MAXIMUM: Final = 32 * 2**20

@@ -9,7 +9,7 @@ from django.urls import reverse
 from benchapp.intake.importing.files import UnknownHost
 from benchapp.intake.importing.sample import SOURCE, Loaded, load_sample
 from benchapp.management.commands.import_study import describe_import
-from benchapp.management.database import add_data_directory, use_database
+from benchapp.management.progress import add_data_directory, use_database
 from benchapp.models import SAMPLE_HOST
 
 

@@ -49,7 +49,7 @@ from benchapp.operation.archive.references import (
 )
 from benchapp.operation.archive.tables import TABLES, ArchiveTable, list_foreign_keys
 from benchapp.policies.write import POLICIES_MAXIMUM
-from benchapp.storage.write.identity import SERIES_KEY_VERSION
+from benchapp.storage.write.hosts import SERIES_KEY_VERSION
 
 # Tables with the name of a metric; "" is none.
 _METRIC_TABLES: Final = (

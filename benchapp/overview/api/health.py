@@ -31,7 +31,7 @@ from benchapp.framework.readiness import (
 from benchapp.reports.read import list_pinned_series
 from benchapp.series.read.selected_levels import read_main_levels
 from benchapp.series.read.series import SeriesRow
-from benchapp.storage.read.totals import Totals, count_totals
+from benchapp.storage.read.hosts import Totals, count_totals
 
 log = structlog.get_logger(__name__)
 

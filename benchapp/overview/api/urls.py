@@ -15,7 +15,8 @@ from benchapp.intake.api import run_output as run_report
 from benchapp.intake.api.submissions import refuse_method, take_posts
 from benchapp.layouts.api import experiment, layouts, prices
 from benchapp.notices import api as feed
-from benchapp.overview.api import fleet, index
+from benchapp.overview.api import fleet
+from benchapp.overview.api import fleet as index
 from benchapp.policies import api as detection_policies
 from benchapp.reports.api import chart_images, status_badge, studies
 from benchapp.reports.api import studies as study_snapshots

@@ -23,9 +23,9 @@ from benchapp.layouts.pages import layouts as layout_ranking
 from benchapp.layouts.pages import prices
 from benchapp.notices import pages
 from benchapp.notices import pages as subscriptions
+from benchapp.overview.pages import charts
 from benchapp.overview.pages import charts as overview_charts
 from benchapp.overview.pages import page as overview
-from benchapp.overview.pages import pins
 from benchapp.overview.pages import search as searches
 from benchapp.overview.pages.docs import views as documentation
 from benchapp.policies import pages as policies
@@ -65,9 +65,9 @@ register_converter(ShareTokenConverter, "share_token")
 urlpatterns = [
     page("", overview.home, "overview", "Overview", "home start"),
     page("overview/charts/<slug:chart_name>/", overview_charts.overview_chart, "overview#charts"),
-    path("overview/pins/add", pins.add_pin, name="add_pin"),
-    page("overview/pins/<int:pin_id>/", pins.pinned_chart, "overview#pinned-charts"),
-    path("overview/pins/<int:pin_id>/change", pins.change_pin, name="change_pin"),
+    path("overview/pins/add", charts.add_pin, name="add_pin"),
+    page("overview/pins/<int:pin_id>/", charts.pinned_chart, "overview#pinned-charts"),
+    path("overview/pins/<int:pin_id>/change", charts.change_pin, name="change_pin"),
     page("search/", searches.search, "overview#search"),
     path("search/results", searches.search_results, name="search_results"),
     path("search/words", searches.complete_word, name="complete_word"),

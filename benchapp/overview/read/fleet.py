@@ -17,7 +17,6 @@ from psycopg import sql
 
 from benchapp.catalog.dimensions import name_rw, split_pattern
 from benchapp.catalog.metrics import list_detected_metrics
-from benchapp.charts.rules.fleet import find_day_quantiles
 from benchapp.detection.rules.levels import Quantiles
 from benchapp.detection.rules.recovery import find_recoveries
 from benchapp.detection.rules.staleness import find_stale_after
@@ -27,6 +26,23 @@ from benchapp.incidents.rules.incidents import measure_multiple
 from benchapp.models import Change, ChangeState, Series, State, Submission
 from benchapp.models.coverage import match_maintenance, read_thresholds
 from benchapp.series.read.levels import find_level, read_levels
+
+
+def find_day_quantiles(values: NDArray[np.float64]) -> list[Quantiles | None]:
+    """Return the quantiles of each column; values: series × days, NaN without a value. None without any value.
+
+    Quantiles are interpolated linearly, as by numpy's default.
+    """
+    found: list[Quantiles | None] = []
+    for column in values.T:
+        known = column[~np.isnan(column)]
+        if len(known) == 0:
+            found.append(None)
+            continue
+        p10, median, p90 = np.quantile(known, (0.1, 0.5, 0.9)).tolist()
+        found.append(Quantiles(median, p10, p90, len(known)))
+    return found
+
 
 DAYS: Final = 90
 PATTERNS: Final = ("read", "write", "randread", "randwrite", "unknown-read", "unknown-write")

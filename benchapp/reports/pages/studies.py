@@ -16,9 +16,9 @@ from benchapp.catalog.metrics import format_count
 from benchapp.charts.images.frame import CONTENT_TYPES, THEMES, ImageOptions, TooManyDrawings
 from benchapp.framework.pages.access import can, may_read, needs_role, read_person
 from benchapp.framework.pages.command_lines import format_curl_command
+from benchapp.framework.pages.list_entries import turn_page
 from benchapp.framework.pages.markdown import render_markdown
 from benchapp.framework.pages.page_context import find_visitor, make_base_url, without_preferences
-from benchapp.framework.pages.pagination import turn_page
 from benchapp.framework.read.binary_columns import STUDY_S, make_key
 from benchapp.framework.write.conflicts import BadValue
 from benchapp.layouts.read.question import check_question

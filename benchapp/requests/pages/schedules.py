@@ -19,8 +19,8 @@ from benchapp.framework.pages.access import may_read, needs_role, read_person
 from benchapp.framework.pages.command_lines import format_curl_command
 from benchapp.framework.pages.list_entries import ResourceForm
 from benchapp.framework.pages.page_context import make_base_url
-from benchapp.framework.read.audit import AuditFilter, page_audit_records
 from benchapp.framework.times import format_clock, format_day
+from benchapp.framework.write.audit import AuditFilter, page_audit_records
 from benchapp.framework.write.conflicts import BadValue
 from benchapp.models import (
     AuditKind,

@@ -14,8 +14,8 @@ from benchapp.catalog.metrics import format_count
 from benchapp.framework.pages.access import choose_next, may_read, needs_role, read_person
 from benchapp.framework.pages.command_lines import format_curl_command
 from benchapp.framework.pages.filter_bar import list_errors, refuse_address
+from benchapp.framework.pages.list_entries import turn_page
 from benchapp.framework.pages.page_context import make_base_url
-from benchapp.framework.pages.pagination import turn_page
 from benchapp.framework.pages.time_range import describe_bounds, make_time_range, read_time_range
 from benchapp.models import CONFIRMATION_RUNS_MAXIMUM, DAILY_SHARE_MAXIMUM, Incident, Role, Series
 from benchapp.requests.pages.panel import RUNS_REQUESTED_MAXIMUM, make_request_lines

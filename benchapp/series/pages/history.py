@@ -32,7 +32,7 @@ from benchapp.charts.pages.history import (
     write_chart_query,
     write_series_query,
 )
-from benchapp.charts.read.chart_thresholds import ChartThreshold, list_chart_thresholds
+from benchapp.charts.read.chart import ChartThreshold, list_chart_thresholds
 from benchapp.charts.read.history import (
     LINES_MAXIMUM,
     ChosenSeries,
@@ -52,8 +52,8 @@ from benchapp.framework.pages.filter_bar import (
     refuse_address,
     settle_filter,
 )
+from benchapp.framework.pages.list_entries import read_page_number
 from benchapp.framework.pages.page_context import make_base_url
-from benchapp.framework.pages.pagination import read_page_number
 from benchapp.framework.pages.selection import BadSelection, find_history, read_selection
 from benchapp.framework.pages.series_marks import show_mark
 from benchapp.framework.pages.time_range import describe_bounds

@@ -13,7 +13,7 @@ from benchapp.catalog.metrics import Metric, format_value
 from benchapp.charts.pages.history import HistoryRequest, write_query
 from benchapp.charts.read.history import HistoryLine, SeriesHistory
 from benchapp.charts.read.latency import FAN, Fan, has_latencies, read_fan, read_heat
-from benchapp.charts.rules.heatmap import Heat
+from benchapp.charts.rules.downsampling import Heat
 from benchapp.charts.texts.history import describe_latency_kind, find_shown_level
 from benchapp.framework.pages.command_lines import format_curl_command, link_chart_image
 from benchapp.framework.pages.filter_bar import Span, write_scopes

@@ -12,8 +12,8 @@ from benchapp.catalog.metrics import UNKNOWN, format_integer, format_value, form
 from benchapp.fio import PARSER_VERSION
 from benchapp.framework.pages.access import may_read
 from benchapp.framework.pages.command_lines import format_curl_command
+from benchapp.framework.pages.list_entries import read_position
 from benchapp.framework.pages.page_context import make_base_url
-from benchapp.framework.pages.pagination import read_position
 from benchapp.intake.provenance.report import (
     OPEN_BYTES_MAXIMUM,
     ProvenanceBusy,

@@ -32,9 +32,9 @@ from benchapp.framework.pages.filter_bar import (
     read_form,
     settle_filter,
 )
+from benchapp.framework.pages.list_entries import read_position, turn_page
 from benchapp.framework.pages.number_columns import Scale, choose_scale, format_scaled
 from benchapp.framework.pages.page_context import make_base_url
-from benchapp.framework.pages.pagination import read_position, turn_page
 from benchapp.framework.pages.selection import KINDS
 from benchapp.framework.pages.time_range import describe_bounds
 from benchapp.framework.queue import wake_up

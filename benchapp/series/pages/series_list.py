@@ -38,8 +38,8 @@ from benchapp.framework.pages.filter_bar import (
     read_choice,
     settle_filter,
 )
+from benchapp.framework.pages.list_entries import read_page_number
 from benchapp.framework.pages.page_context import make_base_url
-from benchapp.framework.pages.pagination import read_page_number
 from benchapp.framework.pages.selection import KINDS
 from benchapp.framework.pages.series_marks import LevelSparkline, ShownMark, make_level_sparkline, show_mark
 from benchapp.framework.pages.time_range import AskedRange, read_time_range

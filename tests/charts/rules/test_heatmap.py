@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchapp.charts.rules.heatmap import RunBins, make_heat
+from benchapp.charts.rules.downsampling import RunBins, make_heat
 
 
 def test_few_runs_have_a_column_each_over_the_buckets_of_all():

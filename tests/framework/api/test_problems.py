@@ -14,8 +14,8 @@ from msgspec import to_builtins
 from psycopg_pool import PoolTimeout
 from rest_framework import exceptions
 
-from benchapp.framework.api.problem_codes import PROBLEMS
 from benchapp.framework.api.problems import (
+    PROBLEMS,
     Problem,
     answer_exception,
     bad_parameter,

@@ -17,7 +17,7 @@ from benchapp.framework.api import view
 from benchapp.framework.api.responses import COMPLETENESS, LEFT_OUT, name_header
 from benchapp.framework.api.view import Deprecation
 from benchapp.models import Role, Scope
-from benchapp.overview.api.index import Index
+from benchapp.overview.api.fleet import Index
 from tests.factories import make_token
 from tests.pages import Page
 from tests.visitors import sign_in

@@ -21,7 +21,7 @@ from benchapp.incidents.read.series_status import (
 from benchapp.judge import judge_series
 from benchapp.models import Incident, Series
 from benchapp.overview.read.search import search_incidents
-from benchapp.storage.read.totals import count_totals
+from benchapp.storage.read.hosts import count_totals
 from tests.detection.write.judging import make_level
 from tests.factories import make_change, make_host, make_incident, make_series
 from tests.pages import Page

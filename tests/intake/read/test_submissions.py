@@ -4,7 +4,7 @@ import pytest
 
 from benchapp.intake.read import count_uploads, list_uploads, read_upload
 from benchapp.models import State
-from benchapp.storage.read.totals import count_totals
+from benchapp.storage.read.hosts import count_totals
 from tests.factories import NOON, make_host, make_run, make_series, make_submission, make_submission_id
 
 pytestmark = pytest.mark.django_db

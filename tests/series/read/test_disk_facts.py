@@ -7,8 +7,7 @@ import pytest
 from benchapp.incidents.rules.incidents import FactDifference
 from benchapp.incidents.write.suspects import RunFacts, compare_facts, flatten_environment
 from benchapp.models import Environment
-from benchapp.series.read.disk_facts import identify_disks
-from benchapp.series.read.environment_changes import compare_environments
+from benchapp.series.read.environment_changes import compare_environments, identify_disks
 
 
 def describe(*disks: str, first: int = 0, mounted: str = "", **numbers: Any) -> dict[str, Any]:

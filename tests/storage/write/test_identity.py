@@ -1,6 +1,6 @@
 """Typed identity: what is the same gives one key, what differs gives another."""
 
-from benchapp.storage.write.identity import canonical_json, environment_key, key_of, series_key
+from benchapp.storage.write.hosts import canonical_json, environment_key, key_of, series_key
 
 
 def test_order_of_names_does_not_matter() -> None:
