@@ -57,12 +57,6 @@ def test_every_test_runs_and_fails_by_name_where_the_data_is_there(run_with_data
     result.stdout.fnmatch_lines(["FAILED*test_of_the_data[[]2[]]*"])
 
 
-def test_selection_without_such_tests_skips_nothing(run_with_data: pytest.Pytester) -> None:
-    result = run(run_with_data, "-k", "repository")
-
-    result.assert_outcomes(passed=1, deselected=4)
-
-
 def test_only_our_own_outputs_are_committed() -> None:
     assert sorted(path.name for path in (ROOT / "tests" / "data" / "fio").iterdir()) == [
         "README.md",

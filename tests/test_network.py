@@ -1,10 +1,7 @@
 """The guard of the network: what leaves the machine is refused before it is sent, and fails the test by its name."""
 
-import asyncio
 import os
 import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -139,29 +136,3 @@ def test_loopback_sockets_and_names_of_numbers_pass(tmp_path: Path) -> None:
     assert socket.getaddrinfo("192.0.2.1", 80, type=socket.SOCK_STREAM)[0][4] == ("192.0.2.1", 80)
     with pytest.raises(socket.gaierror):
         socket.getaddrinfo("bench.example.org", 80, flags=socket.AI_NUMERICHOST)
-
-
-def test_asyncio_reaches_loopback() -> None:
-    async def talk() -> bytes:
-        async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            writer.write(b"hello")
-            writer.close()
-
-        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-            said = await reader.read()
-            writer.close()
-            return said
-
-    assert asyncio.run(talk()) == b"hello"
-
-
-def test_processes_of_the_tests_load_the_guard() -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", "import sys; print(sys._refused_connections)"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-
-    assert ended.stdout.strip() == os.environ["TESTS_REFUSED_CONNECTIONS"]

@@ -1,7 +1,6 @@
 """Rows that several tests share: made once, and the same for each test whatever the others wrote."""
 
 import itertools
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,7 +8,6 @@ from django.db import connection, transaction
 from django.urls import reverse
 
 from benchapp.models import Host
-from tests import shared_rows as plugin
 from tests.factories import make_host
 from tests.shared_rows import shared_rows, shared_rows_of
 from tests.visitors import SharedClient, sign_in
@@ -95,41 +93,6 @@ def test_each_test_gets_a_copy_of_the_client_that_is_signed_in(
     client.logout()
 
     assert client.get(reverse("hosts")).status_code == 302
-
-
-def test_copy_of_a_client_has_its_headers() -> None:
-    client = SharedClient(headers={"Authorization": "Bearer x"})
-
-    assert client.__deepcopy__({}).defaults == {"HTTP_AUTHORIZATION": "Bearer x"}
-
-
-def make_metafunc(*names: str, **options: Any) -> Any:
-    """Imitate a test that asks for these fixtures, in a module with the rows one_host and visited_host."""
-    marker = SimpleNamespace(args=(), kwargs=options)
-    return SimpleNamespace(
-        module=SimpleNamespace(one_host=one_host, visited_host=visited_host, other=None),
-        fixturenames=names,
-        definition=SimpleNamespace(nodeid="test_it", get_closest_marker=lambda _: marker),
-    )
-
-
-@pytest.mark.parametrize(
-    "metafunc",
-    [
-        make_metafunc("one_host", transaction=True),
-        make_metafunc("one_host", reset_sequences=True),
-        make_metafunc("one_host", "transactional_db"),
-        make_metafunc("one_host", "live_server"),
-    ],
-)
-def test_test_that_commits_cannot_share_rows(metafunc: Any) -> None:
-    with pytest.raises(pytest.UsageError, match=r"test_it commits: it cannot share rows \(one_host\)"):
-        plugin.pytest_generate_tests(metafunc)
-
-
-def test_test_shares_one_kind_of_rows() -> None:
-    with pytest.raises(pytest.UsageError, match="test_it asks for shared rows of one_host and visited_host"):
-        plugin.pytest_generate_tests(make_metafunc("visited_host", "one_host"))
 
 
 def test_tests_that_share_rows_run_next_to_each_other(request: pytest.FixtureRequest) -> None:

@@ -68,24 +68,3 @@ def test_recovered_series_says_so(drifted: Series, viewer: Client) -> None:
         in words
     )
     assert "Recovered." in Page(viewer.get(f"/incidents/{Incident.objects.earliest('pk').pk}/")).words
-
-
-def test_history_names_the_series_that_drifted(drifted: Series, viewer: Client) -> None:
-    words = Page(viewer.get(f"/series/{drifted.pk}/?metric=iops")).words
-
-    assert "IOPS, −7.6 % since 21 Nov 2026, continuing" in words
-    assert "stayed at one level" not in words
-
-
-def test_drift_without_baseline_is_named_with_its_time(viewer: Client) -> None:
-    values = [value * (1 - 0.000387 * index) for index, value in enumerate(make_level(1000.0, 208))]
-    (series,) = make_cells(make_host("db-1"), [values])
-    judge_all()
-
-    page = Page(viewer.get(f"/incidents/{Incident.objects.get().pk}/")).words
-
-    assert "IOPS of db-1 decreased by 7.6 % since 21 Nov 2026 18:00 UTC, continuing" in page
-    assert (
-        "from the level before, gradually since"
-        in Page(viewer.get(f"/series/{series.pk}/?metric=iops")).words
-    )

@@ -21,6 +21,7 @@ from benchapp.models import Change, DetectionPolicy, Incident, Level, PlannedEve
 from tests.detection.write.judging import add_runs, make_cells, make_level
 from tests.factories import make_detection_policy, make_host, make_user
 from tests.pages import Page
+from tests.shared_rows import shared_rows_of
 
 pytestmark = pytest.mark.django_db
 RUNS = 40
@@ -99,10 +100,10 @@ CASES: dict[str, tuple[Callable[[], Series], float, int, str | None]] = {
 }
 
 
-@pytest.fixture(params=CASES)
-def case(request: pytest.FixtureRequest) -> tuple[Series, Level, str | None]:
+@shared_rows_of(*CASES)
+def case(name: str) -> tuple[Series, Level, str | None]:
     """Plant a case, and return its series, stored level and mark state."""
-    make, median, runs, mark = CASES[request.param]
+    make, median, runs, mark = CASES[name]
     series = make()
     level = Level.objects.get(series=series, metric="iops", is_current=True)
     assert level.median == pytest.approx(median, rel=0.02)

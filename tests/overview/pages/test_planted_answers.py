@@ -84,10 +84,6 @@ def list_steady(fleet: Fleet) -> list[PlantedSeries]:
     return [each for each in fleet.series if not each.is_drifting]
 
 
-def list_changed_hosts(fleet: Fleet) -> set[str]:
-    return {host for each in fleet.series if each.is_worse for host in each.hosts}
-
-
 def format_number(value: int) -> str:
     return f"{value:,}".replace(",", " ")
 
@@ -604,7 +600,9 @@ def test_fleet_chart_counts_the_series_below_their_first_level(fleet: Fleet, vie
     drifting = [each for each in fleet.series if each.is_drifting]
 
     answer = read_json(viewer, "/api/v1/fleet/levels")
+    title = viewer.get("/overview/charts/fleet/").context["chart"].title
 
+    assert (f"; {answer['below_series_count']} series on " in title) == bool(answer["below_series_count"])
     assert len(lost) <= answer["below_series_count"] <= len(lost) + len(drifting)
     assert (
         {each.scope for each in lost}
@@ -789,3 +787,9 @@ def test_pattern_that_lost_is_named_with_its_hosts(fleet: Fleet, viewer: Client)
         scope: {rw: (len(losses), median(losses)) for rw, losses in patterns.items()}
         for scope, patterns in lost.items()
     }
+    largest = [
+        min(each["relative"] for each in scope["differences"])
+        for scope in answer["scopes"]
+        if scope["scope"] in found
+    ]
+    assert largest == sorted(largest)

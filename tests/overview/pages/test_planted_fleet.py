@@ -5,7 +5,6 @@ before, newest level and begin.
 """
 
 import csv
-from collections import defaultdict
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median
@@ -18,7 +17,7 @@ from benchapp.framework.times import format_day, format_moment, to_iso
 from benchapp.models import Change, DetectionResult, DetectionStatus, Incident, IncidentEvent
 from benchapp.notices.write.incident_message import make_incident_message
 from tests.pages import Page
-from tests.planted_fleet import DAYS, NOISE, POOL, Fleet, plant_fleet
+from tests.planted_fleet import DAYS, NOISE, Fleet, plant_fleet
 from tests.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
@@ -35,17 +34,6 @@ def fleet() -> Fleet:
     return plant_fleet()
 
 
-def list_worse(fleet: Fleet) -> dict[str, dict[str, list[float]]]:
-    """Return the planted losses of IOPS of 5 % and more between the two periods, by scope and pattern."""
-    worse: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for each in fleet.series:
-        relative = each.median("iops", AFTER) / each.median("iops", BEFORE) - 1
-        if relative <= -0.05:
-            scope = f"host:{each.hosts[0]}" if len(each.hosts) == 1 else f"pool:{POOL}"
-            worse[scope][each.rw].append(relative)
-    return {scope: dict(patterns) for scope, patterns in worse.items()}
-
-
 def compare_periods(fleet: Fleet, **query: str) -> dict[str, str]:
     return {
         "a_from": to_iso(fleet.at(20)),
@@ -53,31 +41,6 @@ def compare_periods(fleet: Fleet, **query: str) -> dict[str, str]:
         "b_from": to_iso(fleet.at(32)),
         **query,
     }
-
-
-def test_hosts_are_compared_by_pattern_and_sorted_by_the_largest_difference(
-    fleet: Fleet, viewer: Client
-) -> None:
-    worse = list_worse(fleet)
-    largest = {scope: min(map(median, patterns.values())) for scope, patterns in worse.items()}
-
-    answer = viewer.get("/api/v1/comparison", compare_periods(fleet, metrics="iops")).json()
-
-    found = {
-        scope["scope"]: {
-            each["pattern"]: (each["count"], each["relative"])
-            for each in scope["differences"]
-            if each["is_worse"]
-        }
-        for scope in answer["scopes"]
-        if scope["worse"]
-    }
-    assert list(found) == sorted(largest, key=lambda scope: largest[scope])
-    assert found == {
-        scope: {rw: (len(losses), pytest.approx(median(losses))) for rw, losses in patterns.items()}
-        for scope, patterns in worse.items()
-    }
-    assert all(not scope["better"] for scope in answer["scopes"])
 
 
 def test_page_names_the_pattern_that_lost_on_each_host(fleet: Fleet, viewer: Client) -> None:
@@ -129,23 +92,6 @@ def test_incident_titles_name_the_cause_that_people_recognize(fleet: Fleet) -> N
     assert titles["host:db-30"].endswith("in 8 of 20 series, random 4k only")
     assert titles[""].startswith("db-03 and db-09 to db-16: IOPS ")
     assert titles[""].endswith("in 72 of 180 series, random read only")
-
-
-def test_fleet_chart_counts_the_series_and_hosts_that_lost(fleet: Fleet, viewer: Client) -> None:
-    lost = [
-        each
-        for each in fleet.series
-        if each.median("iops", AFTER) / each.median("iops", slice(0, 14)) - 1 <= -0.05
-    ]
-
-    answer = viewer.get("/api/v1/fleet/levels").json()
-    chart = viewer.get("/overview/charts/fleet/").context["chart"]
-
-    assert answer["below_series_count"] == len(lost)
-    assert {f"pool:{POOL}" if len(each.hosts) > 1 else f"host:{each.hosts[0]}" for each in lost} == set(
-        answer["below_scopes"]
-    )
-    assert f"; {answer['below_series_count']} series on 11 hosts and 1 pool are lower" in chart.title
 
 
 @dataclass(frozen=True, slots=True)
