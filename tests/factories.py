@@ -142,7 +142,7 @@ def make_run(
     Host.objects.filter(pk=owner.pk).update(run_count=F("run_count") + 1)
     return insert_row(
         _fill_run(
-            submission or make_submission(owner),
+            submission or make_submission(owner, received_at=started_at),
             target=target or make_target(),
             environment=fields.pop("environment", None) or make_environment(kernel="6.1.0"),
             started_at=started_at,
@@ -162,7 +162,7 @@ def make_runs(
     layout = target or make_target()
     usual = None if environments or not times else make_environment(kernel="6.1.0")
     Host.objects.filter(pk=host.pk).update(run_count=F("run_count") + len(times))
-    submissions = copy_rows(_fill_submission(host) for _ in times)
+    submissions = copy_rows(_fill_submission(host, received_at=moment) for moment in times)
     return copy_rows(
         _fill_run(
             submission,

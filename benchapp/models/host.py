@@ -97,6 +97,9 @@ class Host(models.Model):
         default=0, db_default=0, help_text="results that the full spool of its agent dropped"
     )
     dropped_at = models.DateTimeField(null=True, blank=True, help_text="host's clock, of the last one")
+    clock_ahead_s = models.PositiveIntegerField(
+        null=True, blank=True, help_text="by its newest result at least; null: up to 30 s"
+    )
     retired_at = models.DateTimeField(null=True, blank=True)
     run_count = models.PositiveIntegerField(default=0, db_default=0)
     new_series_on = models.DateField(null=True, blank=True)

@@ -1,5 +1,6 @@
 """Runs, their measurements (the metrics of one direction of one workload each), and their traces."""
 
+from collections import Counter
 from collections.abc import Container, Sequence
 from datetime import datetime
 from typing import Final
@@ -241,22 +242,68 @@ class Trace(models.Model):
         return f"trace {self.kind} {self.direction} of run {self.run_id}"
 
 
-def read_last_runs(wanted: Sequence[tuple[int, str, datetime]]) -> dict[tuple[int, str], datetime]:
-    """Return when the latest run of each (host id, profile, since) started, by host id and profile; one query.
+# The target that a path of a host lies on: the longest of the names of its series. %s: id of the host, path.
+TARGET_OF_PATH: Final = (
+    "SELECT series.target_name FROM benchapp_host AS host JOIN benchapp_series AS series"
+    " ON series.scope = CASE host.pool WHEN '' THEN 'host:' || host.name ELSE 'pool:' || host.pool END"
+    " WHERE host.id = {host_id} AND ({path} = series.target_name"
+    "  OR starts_with({path}, rtrim(series.target_name, '/') || '/'))"
+    " ORDER BY length(series.target_name) DESC LIMIT 1"
+)
+_LAST_RECEIPTS: Final = """
+SELECT greatest(run.received_at, attempt.received_at)
+FROM unnest(%s::bigint[], %s::text[], %s::text[], %s::timestamptz[]) WITH ORDINALITY
+  AS wanted(host_id, profile, target_name, since_at, place)
+LEFT JOIN LATERAL (
+  SELECT received_at FROM benchapp_submission AS submission
+  JOIN benchapp_run AS run ON run.submission_id = submission.id
+  JOIN benchapp_target AS target ON target.id = run.target_id
+  WHERE submission.host_id = wanted.host_id AND received_at >= since_at AND run.profile = wanted.profile
+   AND (wanted.target_name = '' OR coalesce(target.target_name, wanted.target_name) = wanted.target_name)
+  ORDER BY received_at DESC LIMIT 1) AS run ON TRUE
+LEFT JOIN LATERAL (
+  SELECT max(received_at) AS received_at FROM benchapp_attempt AS attempt
+  WHERE attempt.host_id = wanted.host_id AND received_at >= since_at AND attempt.profile = wanted.profile
+   AND (wanted.target_name = '' OR attempt.target_name IN ('', wanted.target_name)
+    OR starts_with(attempt.target_name, rtrim(wanted.target_name, '/') || '/'))) AS attempt ON TRUE
+ORDER BY place
+"""
 
-    Each is read from the newer end of the index run_by_host; runs before `since` are not read.
+
+def read_last_receipts(
+    wanted: Sequence[tuple[int, str, str, datetime]],
+) -> dict[tuple[int, str, str], datetime]:
+    """Return when the latest run or attempt of each (host id, profile, directory, since) was received; two queries.
+
+    Of a profile in several directories on different targets of a host, each has its own, and runs on unknown targets
+    count for all; otherwise any run of the profile counts. Nothing from before `since` is read.
     """
     if not wanted:
         return {}
-    hosts, profiles, moments = zip(*wanted, strict=True)
+    targets = _find_targets([(host_id, profile, place) for host_id, profile, place, _ in wanted])
+    rows = [
+        (host_id, profile, place, targets.get((host_id, profile, place), ""), since)
+        for host_id, profile, place, since in wanted
+    ]
+    hosts, profiles, _, names, moments = (list(column) for column in zip(*rows, strict=True))
+    with connection.cursor() as cursor:
+        cursor.execute(_LAST_RECEIPTS, [hosts, profiles, names, moments])
+        received = [moment for (moment,) in cursor.fetchall()]
+    return {row[:3]: moment for row, moment in zip(rows, received, strict=True) if moment}
+
+
+def _find_targets(scheduled: Sequence[tuple[int, str, str]]) -> dict[tuple[int, str, str], str]:
+    """Return the names of the targets of profiles that are scheduled in several directories, if they differ."""
+    counts = Counter((host_id, profile) for host_id, profile, _ in set(scheduled))
+    several = sorted({key for key in scheduled if counts[key[:2]] > 1})
+    if not several:
+        return {}
     with connection.cursor() as cursor:
         cursor.execute(
-            "SELECT wanted.host_id, wanted.profile, last.started_at"
-            " FROM unnest(%s::bigint[], %s::text[], %s::timestamptz[]) AS wanted(host_id, profile, since_at)"
-            " JOIN LATERAL (SELECT started_at FROM benchapp_run WHERE host_id = wanted.host_id"
-            " AND profile = wanted.profile AND started_at >= wanted.since_at"
-            " ORDER BY started_at DESC LIMIT 1) AS last ON true",
-            [list(hosts), list(profiles), list(moments)],
+            f"SELECT ({TARGET_OF_PATH.format(host_id='wanted.host_id', path='wanted.path')})"  # noqa: S608
+            " FROM unnest(%s::bigint[], %s::text[]) WITH ORDINALITY AS wanted(host_id, path, place) ORDER BY place",
+            [[host_id for host_id, _, _ in several], [path for _, _, path in several]],
         )
-        rows: list[tuple[int, str, datetime]] = cursor.fetchall()
-    return {(host_id, profile): started_at for host_id, profile, started_at in rows}
+        names = dict(zip(several, (name for (name,) in cursor.fetchall()), strict=True))
+    distinct = Counter(key[:2] for key in {(*key[:2], name) for key, name in names.items() if name})
+    return {key: name for key, name in names.items() if distinct[key[:2]] == counts[key[:2]]}

@@ -48,7 +48,7 @@ class Submission(models.Model):
     """
 
     id = models.UUIDField(primary_key=True)
-    host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="submissions")
+    host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="submissions", db_index=False)
     scope = models.CharField(
         max_length=260,
         blank=True,
@@ -101,6 +101,8 @@ class Submission(models.Model):
                 name="submission_by_parser",
                 condition=models.Q(state=State.STORED, body__isnull=False),
             ),
+            # intake.posts.submissions.read_rejected; models.measurement.read_last_receipts: newest first.
+            models.Index(fields=["host", "-received_at"], name="submission_of_host"),
             # intake.read.submissions.list_uploads without a state; counts per hour.
             models.Index(fields=["-received_at", "id"], name="submission_by_time"),
         )
@@ -109,14 +111,22 @@ class Submission(models.Model):
         return f"submission {self.id} ({self.state})"
 
 
+# Its submission, with the id of the attempt, was rejected.
+REJECTED_CODE: Final = "rejected"
+
+
 class Attempt(models.Model):
-    """A run without a result. sender_id: created by the agent, the same on every retry; times by the host's clock."""
+    """A run without a result. sender_id: created by the agent, the same on every retry; of a submission, its id.
+
+    started_at: the host's clock. received_at: the server's, null for those of before it was kept.
+    """
 
     sender_id = models.UUIDField(unique=True)
     host = models.ForeignKey(Host, on_delete=models.CASCADE, related_name="+", db_index=False)
     profile = models.CharField(max_length=100, blank=True)
     target_name = models.CharField(max_length=200, blank=True, help_text="directory or device")
     started_at = models.DateTimeField()
+    received_at = models.DateTimeField(null=True, default=timezone.now)
     reason_code = models.CharField(max_length=50)
     reason = models.CharField(max_length=500, blank=True)
 

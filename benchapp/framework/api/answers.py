@@ -30,6 +30,22 @@ class ChosenColumns(ApiAnswer, kw_only=True, frozen=True):
     """Base of the rows of a list with the parameter `fields`: each has only the columns that it names."""
 
 
+class LastRejectedAnswer(ApiAnswer, kw_only=True, frozen=True):
+    id: UUID
+    received_at: Time
+    title: Annotated[str, Meta(description="code of the reason")]
+    detail: str
+    page: Annotated[str, Meta(description="page of the submission")]
+
+
+class RejectedResultsAnswer(ApiAnswer, kw_only=True, frozen=True):
+    """Envelopes of a host, received in the last seven days, that are rejected now."""
+
+    count: int
+    since: Annotated[Time, Meta(description="receipt of the first of them")]
+    last: LastRejectedAnswer
+
+
 class ReceiptAnswer(ApiAnswer, kw_only=True, frozen=True):
     """What a POST of results returns."""
 
@@ -37,6 +53,10 @@ class ReceiptAnswer(ApiAnswer, kw_only=True, frozen=True):
     state: State
     url: str
     page: Annotated[str, Meta(description="page of the submission, with its runs")]
+    rejected: Annotated[
+        RejectedResultsAnswer | UnsetType,
+        Meta(description="earlier results of this host; absent if none is rejected"),
+    ] = UNSET
 
 
 Kind = TypeVar("Kind", bound=Struct)

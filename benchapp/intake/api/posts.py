@@ -11,10 +11,16 @@ from urllib.parse import parse_qsl, quote
 from uuid import UUID
 
 from django.conf import settings
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from benchapp.accounts.write.throttle import WindowQuota
-from benchapp.framework.api.answers import ApiAnswer, ReceiptAnswer, build
+from benchapp.framework.api.answers import (
+    ApiAnswer,
+    LastRejectedAnswer,
+    ReceiptAnswer,
+    RejectedResultsAnswer,
+    build,
+)
 from benchapp.framework.api.permissions import authenticate_bearer
 from benchapp.framework.api.problems import CONTENT_TYPE as PROBLEM_TYPE
 from benchapp.framework.api.problems import RETRY_AFTER_S, Problem, ProblemAnswer, describe_problem
@@ -38,6 +44,7 @@ from benchapp.intake.posts.submissions import (
     accept_submissions,
     count_backlog,
     find_known,
+    read_rejected,
     store_attempt,
 )
 from benchapp.models import ApiToken, Attempt, State
@@ -276,7 +283,7 @@ def answer_post(post: Post, *, validate: Validate) -> Answer:
     if isinstance(read, Attempt):
         return _answer_attempt(read, token)
     if not read.is_validated:
-        return _answer_result(accept_submission(read.submission))
+        return _answer_result(accept_submission(read.submission), token.host_id)
     return _answer_validation(read.submission, validate=validate)
 
 
@@ -324,10 +331,16 @@ def _answer_batch(post: Post, body: bytes, host_id: int) -> Answer:
     return Answer(207 if stored.refused else 200, stored, is_new=bool(stored.received))
 
 
-def _answer_result(result: AcceptResult) -> Answer:
+def _answer_result(result: AcceptResult, host_id: int) -> Answer:
     refuse_conflict(result)
     url = f"/api/v1/submissions/{result.id}"
-    body = ReceiptAnswer(id=result.id, state=result.state, url=url, page=f"/uploads/{result.id}/")
+    body = ReceiptAnswer(
+        id=result.id,
+        state=result.state,
+        url=url,
+        page=f"/uploads/{result.id}/",
+        rejected=_describe_rejected(host_id),
+    )
     if result.outcome == AcceptOutcome.NEW:
         return Answer(202, body, {"Location": url}, is_new=True)
     return Answer(200, body, {"Location": url, "Idempotency-Replayed": "true"})
@@ -338,10 +351,30 @@ def _answer_attempt(attempt: Attempt, token: ApiToken) -> Answer:
     refuse_conflict(result)
     name = quote(token.host.name if token.host else "", safe="")
     url = f"/api/v1/hosts/{name}/attempts"
-    body = ReceiptAnswer(id=result.id, state=result.state, url=url, page=f"/hosts/{name}/#attempts")
+    body = ReceiptAnswer(
+        id=result.id,
+        state=result.state,
+        url=url,
+        page=f"/hosts/{name}/#attempts",
+        rejected=_describe_rejected(attempt.host_id),
+    )
     if result.outcome == AcceptOutcome.NEW:
         return Answer(202, body, {"Location": url})
     return Answer(200, body, {"Location": url, "Idempotency-Replayed": "true"})
+
+
+def _describe_rejected(host_id: int) -> RejectedResultsAnswer | UnsetType:
+    rejected = read_rejected(host_id)
+    if rejected is None:
+        return UNSET
+    last = LastRejectedAnswer(
+        id=rejected.pk,
+        received_at=rejected.received_at,
+        title=rejected.reason_code,
+        detail=rejected.reason[:300],
+        page=f"/uploads/{rejected.pk}/",
+    )
+    return RejectedResultsAnswer(count=rejected.count, since=rejected.since, last=last)
 
 
 _VALIDATIONS = BoundedSemaphore(VALIDATIONS_MAXIMUM)

@@ -16,13 +16,15 @@ from django.utils import timezone
 
 from benchapp.fio import PARSER_VERSION
 from benchapp.framework.write.conflicts import end_if_frozen, retry_conflicts
-from benchapp.intake.normalize.plan import Plan, plan_reported, plan_submission
+from benchapp.intake.normalize.plan import Plan, find_clock_ahead_s, plan_reported, plan_submission
 from benchapp.intake.normalize.sender_context import SubmissionSource, Unstorable
 from benchapp.intake.normalize.series_lookup import count_new_series, judge_new_series
 from benchapp.intake.normalize.store import Stored, store_plans
 from benchapp.intake.normalize.time_limit import DOCUMENT_LIMIT_S, TookTooLong, limit_time
+from benchapp.intake.posts.envelope import BadEnvelope, read_envelope
 from benchapp.intake.posts.submissions import unpack
-from benchapp.models import Kind, State, Submission
+from benchapp.models import Attempt, Host, Kind, State, Submission
+from benchapp.models.submission import REJECTED_CODE
 from benchapp.requests.write.polling import settle_requests
 from benchapp.storage.read.target_mappings import read_name_mappings
 
@@ -280,6 +282,7 @@ def _settle(ids: Sequence[UUID]) -> Batch:
     stored = store_plans(plans)
     count_new_series(new_series.added, now=now)
     _mark_stored(plans, now)
+    _note_clocks(plans)
     _reject(rejections, now)
     settle_requests(
         [plan.source.submission_id for plan in plans],
@@ -354,6 +357,19 @@ def _mark_stored(plans: Iterable[Plan], now: datetime) -> None:
     ).update(state=State.STORED, settled_at=now, parser_version=PARSER_VERSION)
 
 
+def _note_clocks(plans: Sequence[Plan]) -> None:
+    """Keep how far the clocks of agents are ahead of the server's, by their newest results of a batch."""
+    ahead_s = {
+        plan.source.host_id: find_clock_ahead_s(plan.source.received_at, plan.finished_at)
+        for plan in plans
+        if plan.source.kind == Kind.ENVELOPE
+    }
+    known = dict(Host.objects.filter(pk__in=ahead_s).values_list("pk", "clock_ahead_s")) if ahead_s else {}
+    for host_id, seconds in ahead_s.items():
+        if known.get(host_id) != seconds:
+            Host.objects.filter(pk=host_id).update(clock_ahead_s=seconds)
+
+
 def _reject(rejections: Sequence[Rejection], now: datetime) -> None:
     for rejection in rejections:
         Submission.objects.filter(id=rejection.submission_id, state=State.RECEIVED).update(
@@ -363,6 +379,31 @@ def _reject(rejections: Sequence[Rejection], now: datetime) -> None:
             reason_code=rejection.code,
             reason=rejection.stored_reason,
         )
+    _note_attempts([rejection.submission_id for rejection in rejections])
+
+
+def _note_attempts(ids: Sequence[UUID]) -> None:
+    """Store the rejected results of agents as runs without a result."""
+    attempts = []
+    for row in Submission.objects.filter(id__in=ids, kind=Kind.ENVELOPE, state=State.REJECTED):
+        profile, target_name, started_at = "", "", row.received_at
+        with suppress(BadEnvelope):
+            envelope = read_envelope(unpack(bytes(row.body or b"")))
+            profile, target_name = envelope.profile, envelope.target["target_name"] or ""
+            started_at = min(envelope.started_at or row.received_at, row.received_at)
+        attempts.append(
+            Attempt(
+                sender_id=row.pk,
+                host_id=row.host_id,
+                profile=profile,
+                target_name=target_name,
+                started_at=started_at,
+                received_at=row.received_at,
+                reason_code=REJECTED_CODE,
+                reason=f"rejected: {row.reason}"[:500],
+            )
+        )
+    Attempt.objects.bulk_create(attempts, ignore_conflicts=True)
 
 
 def _describe(claimed: int, plans: Sequence[Plan], rejections: Sequence[Rejection], stored: Stored) -> Batch:

@@ -30,7 +30,7 @@ from benchapp.intake.normalize.batch import (
 from benchapp.intake.normalize.plan import Plan
 from benchapp.intake.normalize.sender_context import SubmissionSource
 from benchapp.intake.normalize.store import store_plans
-from benchapp.models import REREAD, Measurement, Run, Series, State, Submission, TargetMapping, Trace
+from benchapp.models import REREAD, Attempt, Measurement, Run, Series, State, Submission, TargetMapping, Trace
 
 # Relative difference of floating-point sums in another order.
 _TOLERANCE: Final = 1e-12
@@ -350,6 +350,7 @@ def _move_changes(moved: Collection[tuple[int, int, int]]) -> None:
 
 
 def _settle(ids: Sequence[UUID]) -> int:
+    Attempt.objects.filter(sender_id__in=ids).delete()
     recovered = Submission.objects.filter(id__in=ids, state=State.REJECTED).update(
         state=State.STORED,
         reason_code="",

@@ -11,6 +11,7 @@ from typing import Any, Final
 from uuid import UUID, uuid5
 
 from django.db import IntegrityError, connection, transaction
+from django.db.models import Count, Min, Window
 from django.utils import timezone
 
 from benchapp.fio.redaction import remove_from_body, remove_from_document
@@ -23,6 +24,8 @@ _DERIVED_IDS: Final = UUID("b3a04a4e-6b0c-4a57-9a0e-3a2a5f6b7c11")
 # Of a body that is parsed while its sender waits, uncompressed: 2 MiB take 0.1 s as JSON and 0.7 s as text; a result of
 # 300 jobs has 1 MiB.
 VALIDATED_BYTES_MAXIMUM: Final = 2 * 2**20
+# The newest answers to a sender name its results that were rejected within this time.
+REJECTED_FOR: Final = timedelta(days=7)
 # Runs without a result that are kept of a host: ten days of one every 15 minutes.
 ATTEMPTS_MAXIMUM: Final = 1000
 
@@ -115,6 +118,14 @@ def _insert_unknown(
         assert known is not None, "rows of submissions are never deleted"
         results.append(known)
     return results
+
+
+def read_rejected(host_id: int, *, now: datetime | None = None) -> Any | None:
+    """Return the newest rejected envelope of a host, with count and first receipt (since) of those of seven days."""
+    rejected = Submission.objects.filter(host=host_id, kind=Kind.ENVELOPE, state=State.REJECTED)
+    recent = rejected.filter(received_at__gt=(now or timezone.now()) - REJECTED_FOR)
+    counted = recent.annotate(count=Window(Count("*")), since=Window(Min("received_at")))
+    return counted.defer("body").order_by("-received_at").first()
 
 
 def store_attempt(attempt: Attempt) -> AcceptResult:
@@ -228,7 +239,9 @@ def retry_rejected(reason_code: str) -> int:
 
 def _retry(**which: object) -> int:
     with transaction.atomic():
-        count = Submission.objects.filter(state=State.REJECTED, body__isnull=False, **which).update(
+        rejected = Submission.objects.filter(state=State.REJECTED, body__isnull=False, **which)
+        Attempt.objects.filter(sender_id__in=rejected.values("pk")).delete()
+        count = rejected.update(
             state=State.RECEIVED,
             attempts=0,
             retry_at=None,

@@ -29,7 +29,7 @@ from benchapp.models import (
     Subscription,
 )
 from benchapp.models.coverage import match_hosts
-from benchapp.models.measurement import HAS_NO_VALUE, read_last_runs
+from benchapp.models.measurement import HAS_NO_VALUE, read_last_receipts
 from benchapp.notices.channels.message import Message
 from benchapp.notices.write.enqueue import list_active
 from benchapp.notices.write.outbox import Draft, pause, put_notices
@@ -131,8 +131,12 @@ def read_silent_states(*, now: datetime) -> dict[int, HostState]:
     An unprocessed submission may be the missing run: until it is processed the host is not silent.
     """
     hosts = list(Host.objects.active().filter(schedule__isnull=False).exclude(schedule=[]).order_by("name"))
-    last = read_last_runs(
-        [(host.pk, entry["profile"], _since(host)) for host in hosts for entry in host.schedule or ()]
+    last = read_last_receipts(
+        [
+            (host.pk, entry["profile"], entry["directory"], _since(host))
+            for host in hosts
+            for entry in host.schedule or ()
+        ]
     )
     maintained = _read_maintenance(hosts, now=now)
     unprocessed = set(
@@ -152,7 +156,7 @@ def read_silent_states(*, now: datetime) -> dict[int, HostState]:
 
 def _make_state(
     host: Host,
-    last: Mapping[tuple[int, str], datetime],
+    last: Mapping[tuple[int, str, str], datetime],
     *,
     maintained_until: datetime | None,
     has_unprocessed: bool,
@@ -162,10 +166,13 @@ def _make_state(
     after_maintenance: list[tuple[datetime, ExpectedRun]] = []
     ran: list[datetime] = []
     since_at = _since(host)
+    profiles = [entry["profile"] for entry in host.schedule or ()]
     for entry in host.schedule or ():
-        last_at = last.get((host.pk, entry["profile"]))
+        profile = entry["profile"]
+        last_at = last.get((host.pk, profile, entry["directory"]))
         ran.extend([last_at] if last_at else [])
-        plain.append((entry["profile"], _expect(entry, last_at, since_at=since_at, now=now)))
+        name = f"{profile} in {entry['directory']}" if profiles.count(profile) > 1 else profile
+        plain.append((name, _expect(entry, last_at, since_at=since_at, now=now)))
         resumed_at = max(since_at, maintained_until or since_at)
         moments = _expect(entry, last_at, since_at=resumed_at, now=now)
         after_maintenance.append((moments.expected_at + timedelta(seconds=entry["splay_s"]), moments))

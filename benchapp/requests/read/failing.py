@@ -12,7 +12,8 @@ from benchapp.catalog.metrics import describe_error
 from benchapp.detection.rules.staleness import STALE_AFTER, find_failing_at
 from benchapp.framework.read.binary_columns import fetch_rows
 from benchapp.models import Host
-from benchapp.models.measurement import HAS_NO_VALUE_SQL
+from benchapp.models.measurement import HAS_NO_VALUE_SQL, TARGET_OF_PATH
+from benchapp.models.submission import REJECTED_CODE
 
 # Runs that a person excluded, and copies, count neither way. A target without a name may be any: a run that fails early
 # does not report it. An attempt names a directory: its target is that of the series of its host that it lies on.
@@ -23,12 +24,10 @@ _FAILURES: Final = f"""
   FROM benchapp_run AS run JOIN benchapp_target AS target ON target.id = run.target_id
   WHERE {HAS_NO_VALUE_SQL} AND excluded_at IS NULL
   UNION ALL
-  SELECT attempt.host_id, profile, (
-    SELECT series.target_name FROM benchapp_host AS host JOIN benchapp_series AS series
-     ON series.scope = CASE host.pool WHEN '' THEN 'host:' || host.name ELSE 'pool:' || host.pool END
-    WHERE host.id = attempt.host_id AND (attempt.target_name = series.target_name
-     OR starts_with(attempt.target_name, rtrim(series.target_name, '/') || '/'))
-    ORDER BY length(series.target_name) DESC LIMIT 1), started_at, '/hosts/' || host.name || '/#attempts',
+  SELECT attempt.host_id, profile,
+   ({TARGET_OF_PATH.format(host_id="attempt.host_id", path="attempt.target_name")}), started_at,
+   CASE reason_code WHEN '{REJECTED_CODE}' THEN '/uploads/' || sender_id || '/'
+    ELSE '/hosts/' || host.name || '/#attempts' END,
    coalesce(nullif(reason, ''), reason_code), 0
   FROM benchapp_attempt AS attempt JOIN benchapp_host AS host ON host.id = attempt.host_id
 """  # noqa: S608
@@ -56,23 +55,6 @@ CROSS JOIN LATERAL (
 WHERE valid.started_at IS NULL OR valid.started_at < recent.started_at
 ORDER BY host_id, profile, target_name
 """  # noqa: S608
-# Results of the agent that were rejected since the last that was stored; their profile is unknown.
-_REJECTED: Final = """
-SELECT recent.host_id, recent.id, recent.received_at, recent.reason, stored.received_at,
- rejected.times[:3], rejected.times[greatest(cardinality(rejected.times) - 2, 1):]
-FROM (
-  SELECT DISTINCT ON (host_id) host_id, id, received_at, reason FROM benchapp_submission
-  WHERE state = 'rejected' AND kind = 'envelope' AND received_at > %(after)s AND host_id = ANY(%(hosts)s)
-  ORDER BY host_id, received_at DESC) AS recent
-LEFT JOIN LATERAL (
-  SELECT max(received_at) AS received_at FROM benchapp_submission
-  WHERE host_id = recent.host_id AND state = 'stored') AS stored ON TRUE
-CROSS JOIN LATERAL (
-  SELECT array_agg(DISTINCT received_at ORDER BY received_at) AS times FROM benchapp_submission
-  WHERE host_id = recent.host_id AND state = 'rejected' AND kind = 'envelope'
-   AND (stored.received_at IS NULL OR received_at > stored.received_at)) AS rejected
-WHERE stored.received_at IS NULL OR stored.received_at < recent.received_at
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +83,8 @@ class FailedRuns:
         return self.times[0]
 
     @property
-    def is_run(self) -> bool:
-        """Return whether these are runs and attempts, not rejected results."""
-        return not self.path.startswith("/uploads/")
-
-    @property
     def name(self) -> str:
-        """Return "quick on /data", "quick", or "rejected results"."""
-        if not self.is_run:
-            return "rejected results"
+        """Return "quick on /data" or "quick"."""
         profile = self.profile or "runs without a profile"
         return f"{profile} on {self.target_name}" if self.target_name else profile
 
@@ -123,7 +98,7 @@ class FailedRuns:
 def read_failed(
     hosts: Iterable[Mapping[str, Any]], *, now: datetime | None = None
 ) -> dict[int, tuple[FailedRuns, ...]]:
-    """Return by host the profiles with results of the last 14 days and no valid value since; two queries, none without
+    """Return by host the profiles with results of the last 14 days and no valid value since; one query, none without
     active hosts.
 
     hosts: with id, retired_at, schedule and schedule_since_at. Retired hosts have none.
@@ -153,18 +128,11 @@ def read_failed(
         words = reason or describe_error(error)
         group = (host_id, profile, target or "", times, valid_at, words, path)
         failed[host_id].append(FailedRuns(*group, every_s, splay_s, failing_at))
-    for host_id, submission_id, _, reason, valid_at, oldest, newest in fetch_rows(_REJECTED, wanted):
-        times = _unite(oldest, newest)
-        failing_at = find_failing_at(times, valid_at=valid_at, every_s=None, splay_s=0, now=moment)
-        path = f"/uploads/{submission_id}/"
-        failed[host_id].append(
-            FailedRuns(host_id, "", "", times, valid_at, reason, path, None, 0, failing_at)
-        )
     return {host_id: tuple(groups) for host_id, groups in failed.items()}
 
 
 def read_all_failed(*, now: datetime | None = None) -> dict[int, tuple[FailedRuns, ...]]:
-    """Return those of all active hosts, as `read_failed` does; three queries."""
+    """Return those of all active hosts, as `read_failed` does; two queries."""
     rows = Host.objects.active().values("id", "retired_at", "schedule", "schedule_since_at")
     return read_failed(rows, now=now)
 
@@ -172,7 +140,7 @@ def read_all_failed(*, now: datetime | None = None) -> dict[int, tuple[FailedRun
 def read_failing_hosts(
     names: Sequence[str], *, profile: str, target_name: str
 ) -> dict[str, tuple[FailedRuns, ...]]:
-    """Return by name the hosts on which this profile is failing on this target, or on an unknown one; three queries."""
+    """Return by name the hosts on which this profile is failing on this target, or on an unknown one; two queries."""
     hosts = {
         row["id"]: row
         for row in Host.objects.filter(name__in=names).values(
@@ -183,7 +151,7 @@ def read_failing_hosts(
         hosts[host_id]["name"]: tuple(
             each
             for each in list_failing(failed)
-            if each.is_run and each.profile == profile and each.target_name in ("", target_name)
+            if each.profile == profile and each.target_name in ("", target_name)
         )
         for host_id, failed in read_failed(hosts.values()).items()
     }

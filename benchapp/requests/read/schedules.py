@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from benchapp.detection.rules.staleness import expect_run
 from benchapp.models import InstalledSchedule
-from benchapp.models.measurement import read_last_runs
+from benchapp.models.measurement import read_last_receipts
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class KnownSchedule:
 class ScheduledProfile(InstalledSchedule):
     """A scheduled profile of a host, and its runs.
 
-    last_at: its newest run since the schedule is known. expected_at: the next; None of a retired host. silent_at: from
-    when on it was missed, or will be; is_silent: it is.
+    last_at: receipt of its newest run or attempt since the schedule is known. expected_at: the next; None of a retired
+    host. silent_at: from when on it was missed, or will be; is_silent: it is.
     """
 
     last_at: datetime | None
@@ -90,15 +90,24 @@ def read_installed(entry: Mapping[str, Any]) -> InstalledSchedule:
 
 
 def read_schedules(known: Sequence[KnownSchedule], *, now: datetime | None = None) -> dict[int, HostSchedule]:
-    """Return the schedule of each host; one query, or none without schedules."""
+    """Return the schedule of each host; two queries at most, none without schedules."""
     moment = now or timezone.now()
-    last = _read_last_runs(known)
+    # What came before the schedule was known is not looked at: it would have the same next moment.
+    last = read_last_receipts(
+        [
+            (each.host_id, entry["profile"], entry["directory"], each.since_at)
+            for each in known
+            for entry in each.entries
+        ]
+    )
     return {
         each.host_id: HostSchedule(
             each.since_at,
             each.reported_by,
             tuple(
-                _judge(each, entry, last.get((each.host_id, entry["profile"])), now=moment)
+                _judge(
+                    each, entry, last.get((each.host_id, entry["profile"], entry["directory"])), now=moment
+                )
                 for entry in each.entries
             ),
         )
@@ -119,12 +128,3 @@ def _judge(
         silent_at=None if known.is_retired else expected.silent_at,
         is_silent=not known.is_retired and expected.is_silent(now),
     )
-
-
-def _read_last_runs(known: Sequence[KnownSchedule]) -> dict[tuple[int, str], datetime]:
-    """Return the newest run of each scheduled profile, by host.
-
-    What ran before the schedule was known is not looked at: it would have the same next moment.
-    """
-    wanted = [(each.host_id, entry["profile"], each.since_at) for each in known for entry in each.entries]
-    return read_last_runs(wanted)

@@ -86,6 +86,12 @@ class HostAnswer(ApiAnswer, kw_only=True, frozen=True):
     dropped_at: Annotated[
         Time | None, Meta(description="when it dropped the last one, by the clock of the host")
     ]
+    clock_ahead_s: Annotated[
+        int | None,
+        Meta(
+            description="its newest result ended so long after its receipt; null: its clock is not ahead by 30 s"
+        ),
+    ]
     retired_at: Time | None
     run_count: int
     new_series_today: Annotated[int, Meta(description="series that its results added since midnight UTC")]

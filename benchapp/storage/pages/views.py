@@ -1,6 +1,7 @@
 """Hosts with last seen, schedule and runs; for admins also pool, retirement and tokens."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -45,7 +46,7 @@ from benchapp.framework.pages.time_range import (
 )
 from benchapp.framework.queue import wake_up
 from benchapp.framework.read.pagination import match_times
-from benchapp.framework.times import format_day
+from benchapp.framework.times import format_age, format_day
 from benchapp.framework.write.conflicts import BadValue
 from benchapp.incidents.pages.maintenance import list_maintenance
 from benchapp.incidents.pages.texts import make_incident_lines
@@ -245,6 +246,7 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
     )
     context = {
         "host": row,
+        "clock_ahead": format_age(timezone.now() - timedelta(seconds=row.clock_ahead_s or 0)),
         "is_agent_outdated": is_outdated(row.agent_version, read_agent_version()),
         "shipped_version": read_agent_version(),
         "new_series_per_day": settings.HOST_NEW_SERIES_PER_DAY,

@@ -395,12 +395,12 @@ def test_low_disk_is_503(token: str, settings: LazySettings, tmp_path: Any) -> N
     assert refused(pack_envelope(), token).code == "disk-low"
 
 
-def test_accepting_costs_three_queries(token: str, django_assert_num_queries: Any) -> None:
+def test_accepting_costs_four_queries(token: str, django_assert_num_queries: Any) -> None:
     post(pack_envelope(), token)
 
-    # the token, the backlog (once a second), the insert
+    # the token, the backlog (once a second), the insert, rejected results
     posts._LIMITS._checked_at = float("-inf")
-    with django_assert_num_queries(3):
+    with django_assert_num_queries(4):
         post(pack_envelope(), token)
 
 

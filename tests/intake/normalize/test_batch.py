@@ -163,7 +163,7 @@ def test_batch_of_many_costs_a_bounded_number_of_queries(django_assert_max_num_q
     for _ in range(10):
         submit()
 
-    with django_assert_max_num_queries(50):
+    with django_assert_max_num_queries(51):
         batch = normalize_batch()
 
     assert len(batch.stored) == 10

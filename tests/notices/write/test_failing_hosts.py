@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -12,7 +11,6 @@ from django.utils import timezone
 from benchapp.models import (
     Attempt,
     Host,
-    Kind,
     Notice,
     NoticeState,
     PlannedEvent,
@@ -20,7 +18,6 @@ from benchapp.models import (
     Role,
     Run,
     Scope,
-    State,
     Target,
 )
 from benchapp.notices.write.outbox import forget_old_notices
@@ -31,7 +28,6 @@ from tests.factories import (
     make_measurement,
     make_run,
     make_series,
-    make_submission,
     make_target,
     make_token,
     make_user,
@@ -210,22 +206,6 @@ def test_excluded_and_retired_do_not_count(now: datetime) -> None:
     Host.objects.filter(pk=retired.pk).update(retired_at=now)
 
     assert name_failing(now) == {}
-
-
-def test_three_rejected_results_of_the_agent_are_failing_until_one_is_stored(now: datetime) -> None:
-    host = make_host("db-1")
-    rejected: dict[str, Any] = {
-        "state": State.REJECTED,
-        "reason_code": "no-report",
-        "reason": "no fio report found",
-    }
-    for kind, count in ((Kind.FIO, 5), (Kind.ENVELOPE, 3)):
-        for number in range(count):
-            make_submission(host, kind=kind, received_at=now - number * DAY, **rejected)
-        assert name_failing(now) == ({} if kind == Kind.FIO else {"db-1": ["rejected results"]})
-
-    make_submission(host, kind=Kind.ENVELOPE, state=State.STORED, received_at=now + timedelta(minutes=1))
-    assert name_failing(now + DAY) == {}
 
 
 def test_return_is_notified_once_and_forgotten_with_the_failure(now: datetime) -> None:

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from benchapp.catalog.grammar import parse_filter
 from benchapp.models import Host, Notice, NoticeState, PlannedEvent, PlannedEventKind, State, Submission
 from benchapp.models.coverage import matches_host
-from benchapp.models.measurement import read_last_runs
+from benchapp.models.measurement import read_last_receipts
 from benchapp.notices.write.silence_notices import notify_silent_hosts
 from benchapp.storage.write.hosts import retire_host
 from tests.factories import NOON, make_host, make_run, make_runs, make_series, make_submission, make_target
@@ -303,8 +303,8 @@ def test_watch_asks_as_much_for_many_hosts_as_for_one(django_assert_num_queries:
     make_fleet(20)
 
     # any subscription, savepoint and its end, lock, subscriptions, hosts, last runs, maintenance, unread, told;
-    # of failing: hosts, failed runs, rejected results
-    with django_assert_num_queries(13):
+    # of failing: hosts, failed runs
+    with django_assert_num_queries(12):
         notify_silent_hosts(now=NOON + HOUR)
 
 
@@ -332,11 +332,11 @@ def test_silent_hosts_are_found_without_the_runs_of_others() -> None:
     """Also in a database without statistics, as after a restore."""
     make_runs(make_host("db-1"), [NOON - number * HOUR for number in range(200)])
     with CaptureQueriesContext(connection) as queries:
-        read_last_runs([(make_host("db-2").pk, "quick", NOON - timedelta(days=30))])
+        read_last_receipts([(make_host("db-2").pk, "quick", "/data", NOON - timedelta(days=30))])
 
     (statement,) = [query["sql"] for query in queries if "wanted" in query["sql"]]
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN {statement}")
         plan = " ".join(line for (line,) in cursor.fetchall())
 
-    assert ("run_by_host" in plan, "run_by_folded_profile" in plan) == (True, False)
+    assert ("submission_of_host" in plan, "run_by_folded_profile" in plan) == (True, False)

@@ -246,10 +246,10 @@ def test_overview_runs_as_many_queries_for_500_hosts_as_for_3(
     Host.objects.bulk_create(Host(name=f"web-{number}") for number in range(count - 3))
     make_silent(Host.objects.latest("pk"))
 
-    # Session, person; runs (2), measurements, counts; installation; totals, hosts, schedules, failures (2),
+    # Session, person; runs (2), measurements, counts; installation; totals, hosts, schedules, failures,
     # newest runs, marks; incidents; uploads rejected, waiting, outdated; subscriptions; pins; environment changes;
     # series, their rows, last points, levels (2), marks; studies; new incidents.
-    with django_assert_num_queries(29):
+    with django_assert_num_queries(28):
         viewer.get(reverse("home"))
 
 

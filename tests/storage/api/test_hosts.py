@@ -29,8 +29,8 @@ def test_queries_do_not_depend_on_the_number_of_hosts(reader, django_assert_num_
     for _ in range(5):
         add_series([100.0])
 
-    # The token, its last use, hosts, failures (2), last runs, marks, series; levels are read beside Django's cursor.
-    with django_assert_num_queries(9):
+    # The token, its last use, hosts, failures, last runs, marks, series; levels are read beside Django's cursor.
+    with django_assert_num_queries(8):
         reader.get("/api/v1/hosts")
 
 

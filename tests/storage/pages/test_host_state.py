@@ -234,7 +234,7 @@ def test_number_of_queries_does_not_depend_on_series_and_peers(
             for rw, direction in (("randread", "read"), ("randwrite", "write")):
                 add("", 100.0, host=host, workload=make_workload(iodepth=depth, rw=rw), direction=direction)
 
-    with django_assert_num_queries(25):
+    with django_assert_num_queries(24):
         viewer.get(reverse("host", args=["db-0"]))
     assert Host.objects.count() == 4
 

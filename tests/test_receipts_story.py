@@ -1,0 +1,144 @@
+"""What the server receives, and when: rejected results, wrong clocks, and one drive of two that is silent."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from msgspec import UNSET
+
+from benchapp import tasks
+from benchapp.accounts.write.tokens import issue_token
+from benchapp.framework.api.answers import ReceiptAnswer
+from benchapp.intake.posts.submissions import retry_submission
+from benchapp.models import Attempt, Host, Notice, Scope, Submission
+from benchapp.notices.write.silence_notices import notify_silent_hosts
+from tests.envelopes import pack_envelope
+from tests.factories import NOON, make_token, make_user
+from tests.intake.api.test_posts import post
+from tests.received_notices import make_subscription
+from tests.stories import at_time, silence_queue
+
+pytestmark = pytest.mark.django_db
+
+DAY = timedelta(days=1)
+MINUTE = timedelta(minutes=1)
+
+
+def make_nightly(monkeypatch: pytest.MonkeyPatch, *directories: str) -> str:
+    """Make db-1, which is to run every day in these directories, with a subscription; return its token."""
+    silence_queue(monkeypatch)
+    with at_time(NOON - DAY):
+        make_subscription()
+        entry = {"profile": "quick", "every_s": 86_400, "splay_s": 0}
+        host = Host.objects.create(
+            name="db-1",
+            schedule=[entry | {"directory": directory} for directory in directories],
+            schedule_since_at=NOON - MINUTE,
+        )
+        return issue_token(scope=Scope.INGEST, host=host)[1]
+
+
+def deliver(token: str, at: datetime, *, clock: timedelta = timedelta(0), **changes: Any) -> ReceiptAnswer:
+    """Post a run that ended now by the clock of its host, have the workers do what they do, and return the answer."""
+    times = {"started_at": (at + clock - MINUTE).isoformat(), "finished_at": (at + clock).isoformat()}
+    with at_time(at):
+        answer = post(pack_envelope(**times | changes), token)
+        assert answer.status == 202
+        tasks.normalize()
+    assert isinstance(answer.body, ReceiptAnswer)
+    return answer.body
+
+
+def read_host(client: Client, at: datetime) -> dict[str, Any]:
+    _, secret = make_token(Scope.READ)
+    with at_time(at):
+        answer: dict[str, Any] = client.get(
+            "/api/v1/hosts/db-1", headers={"authorization": f"Bearer {secret}"}
+        ).json()
+    return answer
+
+
+def list_notices(at: datetime) -> list[str]:
+    with at_time(at):
+        notify_silent_hosts(now=at)
+    return list(Notice.objects.order_by("pk").values_list("body__sentence", flat=True))
+
+
+def test_host_whose_results_are_rejected_is_told_so_and_is_failing_not_silent(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = make_nightly(monkeypatch, "/data")
+
+    answers = [
+        deliver(token, NOON + day * DAY, **({"fio_output": "fio: command not found"} if day else {}))
+        for day in range(4)
+    ]
+
+    assert [answer.rejected and answer.rejected.count for answer in answers] == [UNSET, UNSET, 1, 2]
+    told = answers[3].rejected
+    assert told
+    assert (told.since, told.last.received_at) == (NOON + DAY, NOON + 2 * DAY)
+    assert (told.last.id, told.last.page) == (answers[2].id, f"/uploads/{answers[2].id}/")
+    now = NOON + 3 * DAY + MINUTE
+    host = read_host(client, now)
+    assert (host["silent_since"], host["failing"]) == (None, ["quick"])
+    reason = Submission.objects.get(pk=answers[3].id).reason
+    assert host["failing_reason"] == f"rejected: {reason}"
+    (notice,) = list_notices(now)
+    assert notice.startswith("db-1 has sent no valid value of quick since")
+    assert f"rejected: {reason}"[:100] in notice
+    client.force_login(make_user())
+    with at_time(now):
+        page = client.get("/hosts/db-1/").content.decode()
+    assert f'<a href="/uploads/{answers[3].id}/">rejected: ' in page
+
+
+def test_result_that_is_no_longer_rejected_is_no_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    rejected = deliver(make_nightly(monkeypatch), NOON, fio_output="")
+    assert list(Attempt.objects.values_list("sender_id", "reason_code")) == [(rejected.id, "rejected")]
+
+    assert retry_submission(rejected.id)
+
+    assert not Attempt.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("clock", "ahead_s"),
+    [(timedelta(seconds=20), None), (10 * MINUTE, 600), (300 * DAY, 300 * 86_400), (-300 * DAY, None)],
+)
+def test_silence_is_judged_by_receipt_and_a_clock_that_is_ahead_is_shown(
+    clock: timedelta, ahead_s: int | None, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = make_nightly(monkeypatch, "/data")
+    deliver(token, NOON, clock=clock)
+
+    late = read_host(client, NOON + 1.2 * DAY)
+    silent = read_host(client, NOON + 1.3 * DAY)
+
+    assert (late["silent_since"], silent["silent_since"]) == (None, "2026-11-22T18:00:00Z")
+    assert late["clock_ahead_s"] == ahead_s
+    client.force_login(make_user())
+    page = client.get("/hosts/db-1/").content.decode()
+    assert ("its newest result ended after its receipt" in page) == (ahead_s is not None)
+    deliver(token, NOON + DAY)
+    assert read_host(client, NOON + DAY)["clock_ahead_s"] is None
+
+
+def test_runs_of_one_drive_do_not_hide_the_silence_of_another(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = make_nightly(monkeypatch, "/fast/bench", "/slow/bench")
+    for drive in ("/fast", "/slow"):
+        deliver(token, NOON, target={"name": drive})
+    deliver(token, NOON + DAY, target={"name": "/fast"})
+    now = NOON + 1.3 * DAY
+
+    host = read_host(client, now)
+
+    assert [(each["directory"], each["silent_since"]) for each in host["schedule"]["entries"]] == [
+        ("/fast/bench", None),
+        ("/slow/bench", "2026-11-22T18:00:00Z"),
+    ]
+    (notice,) = list_notices(now)
+    assert "has missed its scheduled run of quick in /slow/bench" in notice
