@@ -166,7 +166,7 @@ def run_profiles(arguments: argparse.Namespace, console: Console) -> ExitCode:
 
 def run_status(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Show pending, rejected and dropped results, and interrupted sweeps; does not contact the server."""
-    from agent.delivery.deliver import describe_rejections
+    from agent.delivery.spool import describe_rejections
     from agent.job_state import ExperimentState, StateDirectory, SweepState
     from agent.scheduling.adoption import describe_adoption
 
@@ -185,7 +185,7 @@ def run_status(arguments: argparse.Namespace, console: Console) -> ExitCode:
     console.report(f"rejected  {len(rejected)}")
     for refused in rejected[-10:]:
         detail = refused.reason.get("detail") or refused.reason.get("code") or refused.reason.get("status")
-        console.report(f"  {refused.entry.id}  {detail}")
+        console.report(f"  {refused.id}  {detail}")
     rejections = spool.read_rejections()
     if rejections:
         console.report(f"  {describe_rejections(rejections)}")
@@ -221,7 +221,7 @@ def run_status(arguments: argparse.Namespace, console: Console) -> ExitCode:
         "pending": [entry.id for entry in pending],
         "pending_bytes": size_bytes,
         "oldest_at": oldest,
-        "rejected": [{"id": refused.entry.id, "reason": dict(refused.reason)} for refused in rejected],
+        "rejected": [{"id": refused.id, "reason": dict(refused.reason)} for refused in rejected],
         "rejected_after_receipt": rejections or None,
         "dropped": dropped.count,
         "last_dropped_at": dropped.last_at,

@@ -20,7 +20,7 @@ from agent.delivery.client import (
     classify_response,
     read_retry_after,
 )
-from agent.delivery.spool import Entry, Spool
+from agent.delivery.spool import Entry, Spool, describe_rejections
 from agent.exit_codes import ConfigurationError, ExitCode, worst
 from agent.files import replace_file
 from agent.quantities import format_duration
@@ -141,14 +141,6 @@ def read_rejections(body: Mapping[str, Any], url: str) -> dict[str, Any] | None:
         }
     except (LookupError, TypeError, ValueError):
         return None
-
-
-def describe_rejections(rejections: Mapping[str, Any]) -> str:
-    """Return the members of `read_rejections` as text."""
-    return (
-        f"the server rejected {rejections['count']} of the results received since {rejections['since']}, the last "
-        f"of {rejections['received_at']}: {rejections['detail']}; {rejections['page']}"
-    )
 
 
 def _post(client: Client, entry: Entry, *, limit_s: float) -> Response:

@@ -9,7 +9,7 @@ import os
 import re
 import time
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Iterator, Mapping
 
 from agent.exit_codes import CannotMeasure, ConfigurationError, TryLater
@@ -30,25 +30,18 @@ _ROOM_BYTES = 4 * 2**20
 
 @dataclass(frozen=True)
 class Entry:
-    """One envelope on disk; made_at by this host's clock, seconds since the epoch."""
+    """One envelope on disk; made_at by this host's clock, seconds since the epoch. reason: of a rejected one."""
 
     path: str
     id: str
     size_bytes: int
     made_at: float
+    reason: Mapping[str, Any] = field(default_factory=dict)
 
     def read(self) -> bytes:
         """Return the bytes to post."""
         with open(self.path, "rb") as file:
             return file.read()
-
-
-@dataclass(frozen=True)
-class RejectedEntry:
-    """An envelope that the server rejected, with the reason."""
-
-    entry: Entry
-    reason: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -181,12 +174,10 @@ class Spool:
         """Return pending envelopes, oldest first."""
         return _list_entries(self._pending)
 
-    def rejected(self) -> list[RejectedEntry]:
+    def rejected(self) -> list[Entry]:
         """Return rejected envelopes, oldest first."""
-        return [
-            RejectedEntry(entry, _read_json(_reason_path(entry.path)))
-            for entry in _list_entries(self._rejected)
-        ]
+        entries = _list_entries(self._rejected)
+        return [replace(entry, reason=_read_json(_reason_path(entry.path))) for entry in entries]
 
     def remove(self, entry: Entry) -> None:
         """Remove an envelope that the server has acknowledged."""
@@ -204,8 +195,8 @@ class Spool:
         """Move rejected envelopes back to pending/ and return their number; used after a fix of the server."""
         rejected = self.rejected()
         for refused in rejected:
-            os.rename(refused.entry.path, os.path.join(self._pending, os.path.basename(refused.entry.path)))
-            _unlink(_reason_path(refused.entry.path))
+            os.rename(refused.path, os.path.join(self._pending, os.path.basename(refused.path)))
+            _unlink(_reason_path(refused.path))
         return len(rejected)
 
     def trim(self) -> list[Entry]:
@@ -213,7 +204,7 @@ class Spool:
 
         Returns those dropped from pending, which are counted as lost. No age: clocks can be wrong by months.
         """
-        for refused in self._find_surplus([item.entry for item in self.rejected()]):
+        for refused in self._find_surplus(self.rejected()):
             _unlink(refused.path)
             _unlink(_reason_path(refused.path))
         dropped = self._find_surplus(self.pending())
@@ -267,6 +258,14 @@ class Spool:
             for name in os.listdir(directory):
                 if name.startswith(".new-"):
                     _unlink(os.path.join(directory, name))
+
+
+def describe_rejections(rejections: Mapping[str, Any]) -> str:
+    """Return what `Spool.read_rejections` returned as text."""
+    return (
+        f"the server rejected {rejections['count']} of the results received since {rejections['since']}, the last "
+        f"of {rejections['received_at']}: {rejections['detail']}; {rejections['page']}"
+    )
 
 
 def _wait_for_lock(descriptor: int, patience_s: float) -> bool:
