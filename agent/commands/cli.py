@@ -152,9 +152,7 @@ def _add_run(commands: Commands, common: argparse.ArgumentParser) -> None:
     )
     _add_measured(run)
     _add_pairs(run)
-    run.add_argument(
-        "--no-send", action="store_true", help="store the result in the spool without sending it"
-    )
+    _add_flags(run, no_send="store the result in the spool without sending it")
     _add_sent(run)
     _add_wait(run, default=None)
     run.add_argument(
@@ -207,10 +205,8 @@ def _add_gate(commands: Commands, common: argparse.ArgumentParser) -> None:
         ("--comment", "FILE", "write the result as Markdown, for a comment on a change"),
     ):
         gate.add_argument(option, metavar=placeholder, help=purpose)
-    gate.add_argument(
-        "--github",
-        action="store_true",
-        help="append the result to $GITHUB_STEP_SUMMARY and print annotations for GitHub Actions",
+    _add_flags(
+        gate, github="append the result to $GITHUB_STEP_SUMMARY and print annotations for GitHub Actions"
     )
     gate.add_argument(
         "--repeat",
@@ -230,12 +226,12 @@ def _add_gate(commands: Commands, common: argparse.ArgumentParser) -> None:
 
 
 def _add_sent(parser: argparse.ArgumentParser) -> None:
-    for option, purpose in (
-        ("--logs", "send fio's bandwidth, IOPS and latency logs, one value per second"),
-        ("--cloud", "query the metadata service of EC2, Google Cloud or Azure for instance type and zone"),
-        ("--serials", "send serial numbers and ids of disks and machine without hashing"),
-    ):
-        parser.add_argument(option, action="store_true", help=purpose)
+    _add_flags(
+        parser,
+        logs="send fio's bandwidth, IOPS and latency logs, one value per second",
+        cloud="query the metadata service of EC2, Google Cloud or Azure for instance type and zone",
+        serials="send serial numbers and ids of disks and machine without hashing",
+    )
     _add_destructive(parser)
 
 
@@ -282,19 +278,13 @@ def _add_measured(parser: argparse.ArgumentParser) -> None:
     ):
         action = _Once if option == "--device" else "store"
         parser.add_argument(option, metavar=placeholder, help=purpose, action=action)
-    parser.add_argument(
-        "--allow-outside",
-        action="store_true",
-        help="allow a job file to use paths outside the directory, or start programs",
-    )
+    _add_flags(parser, allow_outside="allow a job file to use paths outside the directory, or start programs")
     _add_trust(parser)
 
 
 def _add_trust(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--trust-directory",
-        action="store_true",
-        help="allow root to measure in a directory that another user can rename or write",
+    _add_flags(
+        parser, trust_directory="allow root to measure in a directory that another user can rename or write"
     )
 
 
@@ -336,13 +326,13 @@ def _add_sweep(commands: Commands, common: argparse.ArgumentParser) -> None:
     sweep.add_argument("--raid", choices=("mdadm", "lvm", "btrfs"), help="striping method (default: mdadm)")
     sweep.add_argument("--fs", choices=("xfs", "ext4", "btrfs"), help="filesystem (default: xfs)")
     _add_pairs(sweep)
-    for option, purpose in (
-        ("--yes", "do not ask for confirmation"),
-        ("--dry-run", "print the exact commands without running them"),
-        ("--stop-on-error", "stop after the first failed step"),
-        ("--no-send", "store the results in the spool without sending them"),
-    ):
-        sweep.add_argument(option, action="store_true", help=purpose)
+    _add_flags(
+        sweep,
+        yes="do not ask for confirmation",
+        dry_run="print the exact commands without running them",
+        stop_on_error="stop after the first failed step",
+        no_send="store the results in the spool without sending them",
+    )
     _add_trust(sweep)
     _add_budget(sweep)
 
@@ -379,10 +369,11 @@ def _add_experiment(commands: Commands, common: argparse.ArgumentParser) -> None
         resume="continue an experiment that was stopped, or after a reboot; `last` for the latest",
         abandon="end an experiment that is not finished: it is never continued, its results stay",
     )
-    experiment.add_argument(
-        "--reboots",
-        action="store_true",
-        help="the host is the arm after the reboot that --switch-command starts: end, and continue by --resume",
+    _add_flags(
+        experiment,
+        reboots="the host is the arm after the reboot that --switch-command starts: end, and continue by --resume",
+        dry_run="print the order without running it",
+        no_send="store the results in the spool without sending them",
     )
     experiment.add_argument("--arms", metavar="A,B", default="a,b", help="names of the arms (default: a,b)")
     experiment.add_argument(
@@ -392,10 +383,6 @@ def _add_experiment(commands: Commands, common: argparse.ArgumentParser) -> None
     _add_pairs(experiment)
     _add_sent(experiment)
     experiment.add_argument("--log", metavar="FILE", help="append all output to this file (rotated at 1 MiB)")
-    experiment.add_argument("--dry-run", action="store_true", help="print the order without running it")
-    experiment.add_argument(
-        "--no-send", action="store_true", help="store the results in the spool without sending them"
-    )
     _add_budget(experiment)
 
 
@@ -453,14 +440,13 @@ def _add_schedule(commands: Commands, common: argparse.ArgumentParser) -> None:
         ("--splay", "TIME", "random delay before the start, at most TIME"),
     ):
         install.add_argument(option, metavar=placeholder, help=purpose)
-    install.add_argument(
-        "--poll", action="store_true", help="schedule `bench-agent poll` (every 10m) instead of a profile"
+    _add_flags(
+        install,
+        poll="schedule `bench-agent poll` (every 10m) instead of a profile",
+        dry_run="print what would be written without writing it",
     )
     _add_measured(install)
     _add_set(install)
-    install.add_argument(
-        "--dry-run", action="store_true", help="print what would be written without writing it"
-    )
     remove = actions.add_parser("remove", parents=[common], help="remove one or all schedules")
     remove.add_argument("--profile", metavar="NAME", help="remove only schedules of this profile")
     place = remove.add_mutually_exclusive_group()
@@ -491,7 +477,7 @@ def _add_enroll(commands: Commands, common: argparse.ArgumentParser) -> None:
 
 def _add_flush(commands: Commands, common: argparse.ArgumentParser) -> None:
     flush = commands.add_parser("flush", parents=[common], help="deliver pending results from the spool")
-    flush.add_argument("--retry-rejected", action="store_true", help="also retry results that were rejected")
+    _add_flags(flush, retry_rejected="also retry results that were rejected")
     _add_budget(flush)
 
 
@@ -508,6 +494,11 @@ def _add_check(commands: Commands, common: argparse.ArgumentParser) -> None:
     _add_destructive(check)
 
 
+def _add_flags(parser: argparse.ArgumentParser, **purposes: str) -> None:
+    for name, purpose in purposes.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=purpose)
+
+
 def _add_plain(commands: Commands, common: argparse.ArgumentParser, *, name: str, purpose: str) -> None:
     commands.add_parser(name, parents=[common], help=purpose)
 
@@ -516,10 +507,11 @@ def _add_uninstall(commands: Commands, common: argparse.ArgumentParser) -> None:
     uninstall = commands.add_parser(
         "uninstall", parents=[common], help="remove schedules, configuration and token from this machine"
     )
-    uninstall.add_argument(
-        "--spool", action="store_true", help="also remove the spool; refused if results are pending"
+    _add_flags(
+        uninstall,
+        spool="also remove the spool; refused if results are pending",
+        dry_run="print what would be removed",
     )
-    uninstall.add_argument("--dry-run", action="store_true", help="print what would be removed")
 
 
 def _add_budget(parser: argparse.ArgumentParser) -> None:

@@ -99,11 +99,6 @@ class Plan:
         return self.values.get("precondition") == "yes" or not patterns <= {"read", "randread"}
 
     @property
-    def file_size_bytes(self) -> int:
-        """Return the required disk space."""
-        return self.needs.space_bytes
-
-    @property
     def duration_s(self) -> float:
         return self.needs.duration_s
 

@@ -121,11 +121,8 @@ class RequestLedger:
     def remove_last(self, request_id: str, now: float) -> None:
         """Remove the last start of a request that did not begin to measure."""
         started = self.list_started(now)
-        for index in reversed(range(len(started))):
-            if started[index].id == request_id:
-                del started[index]
-                break
-        self._write(started)
+        starts = [row for row in started if row.id == request_id]
+        self._write([row for row in started if row is not starts[-1]] if starts else started)
 
     def create(self) -> None:
         """Create the file, whose existence means that a policy was reported."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import os
+import re
 import time
 from dataclasses import dataclass, field
 from typing import Any, Mapping, Sequence
@@ -31,12 +32,22 @@ from agent.exit_codes import (
     worst,
 )
 from agent.quantities import format_duration
+from agent.results import align
 from agent.running import RUNS_MAXIMUM
-from agent.running.gate_report import format_annotations, format_markdown, format_table, summarize
 from agent.running.measure import RunRequest, measure
 from agent.running.run_command import read_pairs, read_run_request, read_target_pairs, read_time
 from agent.running.session import Session
 
+# GitHub shows ten annotations of each kind for a step.
+_ANNOTATIONS_MAXIMUM = 10
+# GitHub's limit for a comment is 65 536 characters; GitLab's is higher.
+_COMMENT_MAXIMUM = 60_000
+_ORDER = ("regressed", "undecided", "passed")
+_REASONS = {"no-value": "no valid value", "no-baseline": "no baseline", "too-noisy": "too noisy"}
+_KINDS = {"lat": "total", "clat": "completion"}
+_COLUMNS = ("series", "metric", "value", "baseline", "ratio", "limit", "verdict")
+
+Row = Mapping[str, Any]
 # Options of a measurement, by their values without them.
 _MEASURING: dict[str, Any] = {
     **dict.fromkeys(("jobfile", "file", "file_size", "directory", "time_limit", "patience", "max_load")),
@@ -53,6 +64,152 @@ OUTCOMES: Mapping[str, ExitCode] = {
 _OUTPUT_MAXIMUM_BYTES = 512 * 2**20
 
 
+def sort_rows(gate: Mapping[str, Any]) -> list[Row]:
+    """Return the rows, regressed first, then undecided."""
+    return sorted(gate["rows"], key=lambda row: _ORDER.index(row["outcome"]))
+
+
+def summarize(gate: Mapping[str, Any]) -> str:
+    """Return one line: what the gate says, and of how many rows."""
+    counts = [(sum(row["outcome"] == outcome for row in gate["rows"]), outcome) for outcome in _ORDER]
+    found = ", ".join(f"{count} {outcome}" for count, outcome in counts if count)
+    return f"{gate['outcome']}: {found or 'no series has a value of these metrics'}"
+
+
+def format_table(gate: Mapping[str, Any]) -> list[str]:
+    """Return the lines of a table for a terminal."""
+    return align([_COLUMNS, *(_list_cells(row) for row in sort_rows(gate))])
+
+
+def format_markdown(gate: Mapping[str, Any], base_url: str) -> str:
+    """Return the table as Markdown with links; rows beyond the length of a comment are counted, passed ones first."""
+    page = urljoin(base_url, gate["page"])
+    lines = [
+        f"### Storage benchmark: {gate['outcome']}",
+        "",
+        (
+            f"{summarize(gate)}. [Run {gate['run']}]({_escape_url(page)}), "
+            f"error rate {_format_percent(gate['error_rate'])} over {gate['tests']} tests."
+        ),
+        "",
+        "| " + " | ".join(_COLUMNS) + " |",
+        "|" + "---|" * len(_COLUMNS),
+    ]
+    size = sum(len(line) + 1 for line in lines)
+    rows = sort_rows(gate)
+    for number, row in enumerate(rows):
+        series, *others = _list_cells(row)
+        link = _escape_url(urljoin(base_url, row["series_page"]))
+        line = "| " + " | ".join([f"[{_quote(series)}]({link})", *map(_quote, others)]) + " |"
+        size += len(line) + 1
+        if size > _COMMENT_MAXIMUM:
+            left_out = len(rows) - number
+            lines += ["", f"{left_out} more rows: [run {gate['run']}]({_escape_url(page)})"]
+            break
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def format_annotations(gate: Mapping[str, Any]) -> list[str]:
+    """Return workflow commands: an error per regressed row, a warning per undecided one, at most ten of each."""
+    lines = []
+    for outcome, command, title in (
+        ("regressed", "error", "Benchmark regressed"),
+        ("undecided", "warning", "Benchmark undecided"),
+    ):
+        rows = [row for row in sort_rows(gate) if row["outcome"] == outcome]
+        shown = len(rows) if len(rows) <= _ANNOTATIONS_MAXIMUM else _ANNOTATIONS_MAXIMUM - 1
+        texts = [_describe_row(row) for row in rows[:shown]]
+        if rows[shown:]:
+            texts.append(f"{len(rows) - shown} more series; the step summary lists all")
+        lines += [f"::{command} title={_escape_property(title)}::{_escape_message(text)}" for text in texts]
+    return lines
+
+
+def _describe_row(row: Row) -> str:
+    series, metric, value, baseline, ratio, limit, verdict = _list_cells(row)
+    if not value:
+        return f"{series}, {metric}: {verdict}"
+    named = (("baseline", baseline), ("ratio", ratio), ("limit", limit))
+    compared = ", ".join([value, *(f"{name} {text}" for name, text in named if text)])
+    return f"{series}, {metric}: {compared}: {verdict}"
+
+
+def _list_cells(row: Row) -> Sequence[str]:
+    """Return the cells of a row as plain text, in the order of the columns."""
+    has_value, has_baseline = row["value"] is not None, row["baseline_median"] is not None
+    return (
+        f"{row['host']} · {row['workload_title']} · {row['target_title']}",
+        row["metric_label"],
+        row["value_text"] + (f" (mean of {row['n']} runs)" if row["n"] > 1 else "") if has_value else "",
+        _format_baseline(row) if has_baseline else "",
+        _format_ratio(row),
+        _format_percent(row["max_regression"]),
+        _format_verdict(row),
+    )
+
+
+def _format_baseline(row: Row) -> str:
+    deviation = row["baseline_deviation"]
+    spread = f" ± {_format_percent(deviation)}" if deviation is not None else ""
+    return f"{row['baseline_median_text']}{spread} ({_count(row['baseline_n'], 'run')})"
+
+
+def _format_ratio(row: Row) -> str:
+    """Return the ratio of value and baseline with the bounds of the gate, the lower one first."""
+    if row["change"] is None:
+        return ""
+    low, high = sorted((1 + row["best"], 1 + row["worst"]))
+    return f"{1 + row['change']:.3f} ({low:.3f} to {high:.3f})"
+
+
+def _format_verdict(row: Row) -> str:
+    if row["outcome"] != "undecided":
+        return str(row["outcome"])
+    reason: str = _REASONS.get(row["reason"]) or row["reason"]
+    if row["reason"] == "too-noisy":
+        needed = row["runs_needed"]
+        reason += f", needs {_count(needed, 'more run')}" if needed else ", 100 more runs do not suffice"
+    elif row["reason"] == "other-kind":
+        kinds = [
+            _KINDS.get(row[name]) or str(row[name]) for name in ("latency_kind", "baseline_latency_kind")
+        ]
+        reason = f"not compared: {' against '.join(kinds)} latency"
+    return f"undecided: {reason}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _format_percent(share: float) -> str:
+    return f"{share * 100:.3g} %"
+
+
+def _quote(text: str) -> str:
+    """Return text as a code span: names of hosts and jobs are not Markdown, HTML or mentions."""
+    if not text:
+        return ""
+    # A line break would end the row.
+    line = " ".join(text.split()).replace("|", "\\|")
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", line)), default=0))
+    padding = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{fence}{padding}{line}{padding}{fence}"
+
+
+def _escape_url(url: str) -> str:
+    return "".join(f"%{ord(letter):02X}" if letter in '()<>|" ' else letter for letter in url)
+
+
+def _escape_message(text: str) -> str:
+    """Escape the message of a workflow command, as actions/toolkit does."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _escape_property(text: str) -> str:
+    return _escape_message(text).replace(":", "%3A").replace(",", "%2C")
+
+
 @dataclass
 class _Submitted:
     """Submissions that the server has acknowledged, and failures of fio."""
@@ -61,69 +218,46 @@ class _Submitted:
     failures: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class _Reports:
-    """Files that the result is written to, as Markdown; None if not asked for. The step summary is appended to."""
-
-    step_summary: str | None
-    comment: str | None
-
-    def check(self) -> None:
-        """Raise ConfigurationError if a file cannot be written: before anything is measured."""
-        for path in (self.step_summary, self.comment):
-            if path:
-                _write(path, "", mode="a")
-
-    def write(self, markdown: str) -> None:
-        """Write the files."""
-        if self.step_summary:
-            _write(self.step_summary, markdown, mode="a")
-        if self.comment:
-            _write(self.comment, markdown, mode="w")
+def check_gate(client: Client, parameters: Mapping[str, str]) -> None:
+    """Ask for the gate of no run: finds a wrong parameter, address or token before anything is measured."""
+    response = client.request("GET", _make_path(parameters, 0, ()))
+    if response.status != 404 or (response.body or {}).get("code") != "not-found":
+        raise _describe_gate_refusal(response)
 
 
-@dataclass(frozen=True)
-class GateRequest:
-    """The parameters of the server's gate, as text; those that are not given have the server's defaults."""
-
-    parameters: Mapping[str, str]
-
-    def check(self, client: Client) -> None:
-        """Ask for the gate of no run: finds a wrong parameter, address or token before anything is measured."""
-        response = client.request("GET", self._make_path(0, ()))
-        if response.status != 404 or (response.body or {}).get("code") != "not-found":
+def ask_gate(client: Client, parameters: Mapping[str, str], run_ids: Sequence[int]) -> Mapping[str, Any]:
+    """Return the server's answer about runs that it has stored; ConfigurationError if they are too many."""
+    # A file can hold several runs: their number is known only now.
+    if len(run_ids) > RUNS_MAXIMUM:
+        raise ConfigurationError(
+            f"{len(run_ids)} runs are stored, but the gate compares at most {RUNS_MAXIMUM}: submit fewer per build"
+        )
+    path: str | None = _make_path(parameters, run_ids[0], run_ids[1:])
+    gate: dict[str, Any] = {}
+    # A run with many series has several pages of rows.
+    while path:
+        response = client.request("GET", path)
+        body = response.body or {}
+        if response.status != 200 or body.get("outcome") not in OUTCOMES:
             raise _describe_gate_refusal(response)
+        gate = {**body, "rows": [*gate.get("rows", ()), *body.get("rows", ())]}
+        path = body.get("next")
+    return gate
 
-    def ask(self, client: Client, run_ids: Sequence[int]) -> Mapping[str, Any]:
-        """Return the server's answer about runs that it has stored; ConfigurationError if they are too many."""
-        # A file can hold several runs: their number is known only now.
-        if len(run_ids) > RUNS_MAXIMUM:
-            raise ConfigurationError(
-                f"{len(run_ids)} runs are stored, but the gate compares at most {RUNS_MAXIMUM}: submit fewer per build"
-            )
-        path: str | None = self._make_path(run_ids[0], run_ids[1:])
-        gate: dict[str, Any] = {}
-        # A run with many series has several pages of rows.
-        while path:
-            response = client.request("GET", path)
-            body = response.body or {}
-            if response.status != 200 or body.get("outcome") not in OUTCOMES:
-                raise _describe_gate_refusal(response)
-            gate = {**body, "rows": [*gate.get("rows", ()), *body.get("rows", ())]}
-            path = body.get("next")
-        return gate
 
-    def _make_path(self, run_id: int, further_ids: Sequence[int]) -> str:
-        further = {"runs": ",".join(map(str, further_ids))} if further_ids else {}
-        query = urlencode({**self.parameters, **further})
-        return f"/api/v1/runs/{run_id}/gate" + (f"?{query}" if query else "")
+def _make_path(parameters: Mapping[str, str], run_id: int, further_ids: Sequence[int]) -> str:
+    further = {"runs": ",".join(map(str, further_ids))} if further_ids else {}
+    query = urlencode({**parameters, **further})
+    return f"/api/v1/runs/{run_id}/gate" + (f"?{query}" if query else "")
 
 
 def run_gate(arguments: argparse.Namespace, session: Session) -> ExitCode:
     """Submit files or runs, and compare them with the baseline on the server."""
-    request = read_gate_request(arguments)
+    parameters = read_gate_parameters(arguments)
     reports = _choose_reports(arguments)
-    reports.check()
+    for path, _ in reports:
+        # Before anything is measured.
+        _write(path, "", mode="a")
     session.open_log(arguments.log)
     client = session.make_client()
     if arguments.outputs:
@@ -132,22 +266,23 @@ def run_gate(arguments: argparse.Namespace, session: Session) -> ExitCode:
         query = _make_fio_query(arguments, session)
         # All before the first request: a file that cannot be read must not leave the others submitted.
         bodies = [read_output_file(path) for path in arguments.outputs]
-        request.check(client)
+        check_gate(client, parameters)
         submitted = _post_outputs(bodies, query, client=client, session=session, budget_s=arguments.budget)
     else:
         run_request = read_run_request(arguments, session)
-        request.check(client)
+        check_gate(client, parameters)
         submitted = _measure_and_deliver(arguments, run_request, client=client, session=session)
     run_ids = _wait_until_stored(submitted.ids, client=client, session=session, timeout_s=arguments.wait)
-    gate = request.ask(client, run_ids)
+    gate = ask_gate(client, parameters, run_ids)
     return _report(gate, submitted, session=session, reports=reports, is_annotated=arguments.github)
 
 
-def _choose_reports(arguments: argparse.Namespace) -> _Reports:
+def _choose_reports(arguments: argparse.Namespace) -> list[tuple[str, str]]:
+    """Return the files that the result is written to, as Markdown, with their modes: the summary is appended to."""
     step_summary = os.environ.get("GITHUB_STEP_SUMMARY") if arguments.github else None
     if arguments.github and not step_summary:
         raise ConfigurationError("--github: GITHUB_STEP_SUMMARY is not set; it is set by GitHub Actions")
-    return _Reports(step_summary, arguments.comment)
+    return [(path, mode) for path, mode in ((step_summary, "a"), (arguments.comment, "w")) if path]
 
 
 def _refuse_measuring(arguments: argparse.Namespace) -> None:
@@ -264,7 +399,12 @@ def _wait_until_stored(
 
 
 def _report(
-    gate: Mapping[str, Any], submitted: _Submitted, *, session: Session, reports: _Reports, is_annotated: bool
+    gate: Mapping[str, Any],
+    submitted: _Submitted,
+    *,
+    session: Session,
+    reports: Sequence[tuple[str, str]],
+    is_annotated: bool,
 ) -> ExitCode:
     base = f"{session.config.url}/"
     for line in format_table(gate):
@@ -283,7 +423,8 @@ def _report(
     }
     session.finish(code, document)
     # After the result is printed: a full disk must not hide it.
-    reports.write(format_markdown(gate, base))
+    for path, mode in reports:
+        _write(path, format_markdown(gate, base), mode=mode)
     return code
 
 
@@ -295,15 +436,15 @@ def _write(path: str, text: str, *, mode: str) -> None:
         raise ConfigurationError(f"cannot write {path}: {error.strerror or error}") from None
 
 
-def read_gate_request(arguments: argparse.Namespace) -> GateRequest:
-    """Return the request that the options describe; the server checks baseline and metrics."""
+def read_gate_parameters(arguments: argparse.Namespace) -> dict[str, str]:
+    """Return the given parameters of the server's gate as text; the server checks baseline and metrics."""
     parameters = {
         "baseline": arguments.baseline,
         "metric": arguments.metric,
         "max_regression": _read_share(arguments.max_regression, "--max-regression"),
         "error_rate": _read_share(arguments.error_rate, "--error-rate"),
     }
-    return GateRequest({name: text for name, text in parameters.items() if text is not None})
+    return {name: text for name, text in parameters.items() if text is not None}
 
 
 def _read_share(text: str | None, option: str) -> str | None:

@@ -11,9 +11,13 @@ from typing import Any, Callable, Mapping, Sequence
 
 from agent.console import Progress
 from agent.delivery.envelope import check_labels, make_envelope, pack_envelope, read_target
-from agent.delivery.spool import DroppedResults, Entry, Spool
-from agent.environment.cloud import find_instance
-from agent.environment.host_facts import describe_environment, find_instance_type, find_process_zone
+from agent.delivery.spool import Entry
+from agent.environment.host_facts import (
+    describe_environment,
+    find_instance,
+    find_instance_type,
+    find_process_zone,
+)
 from agent.environment.machine_state import describe_interference, list_interference, read_machine_state
 from agent.exit_codes import CannotMeasure, Interrupted
 from agent.measuring.fio import (
@@ -27,14 +31,10 @@ from agent.measuring.fio import (
     read_logs,
 )
 from agent.measuring.fio_reports import list_fio_results
-from agent.measuring.jobfile import check_by_fio, list_opened
+from agent.measuring.jobfile import list_opened
 from agent.measuring.load import BusyLimits, Observation, check_load, observe
+from agent.measuring.methods import MethodContext, MethodResult, run_plan
 from agent.measuring.workspace import Workspace, check_resources, clean_leftovers
-from agent.methods.method_context import JOBFILE, MethodContext, MethodResult, describe_test_file
-from agent.methods.saturation import find_saturation
-from agent.methods.seqread import read_in_order
-from agent.methods.smallfiles import write_and_read
-from agent.methods.steady import write_until_steady
 from agent.profiles.profile import Plan, check_plan
 from agent.quantities import format_duration
 from agent.results import ResultRow
@@ -154,23 +154,36 @@ def measure(request: RunRequest, session: Session) -> SpooledRun:
             raise Interrupted(
                 "stopped: fio was terminated, its files are removed, no result was stored", stop.received
             )
-        failure = _describe_failure(
-            completed.method_result, "fio" if setup.fio else request.plan.profile.name
-        )
+        profile = request.plan.profile
+        failure = _describe_failure(completed.method_result, "fio" if setup.fio else profile.name)
         if failure and not completed.method_result.is_complete:
             raise CannotMeasure(failure)
-        packed = pack_envelope(
-            _fill_envelope(
-                run_id,
-                request,
-                setup=setup,
-                before=before,
-                completed=completed,
-                failure=failure,
-                dropped=session.spool.read_dropped(),
-            )
+        envelope = make_envelope(
+            run_id,
+            completed.result,
+            profile=profile.name,
+            parameters=None if profile.is_own else request.plan.given,
+            jobfile=completed.method_result.jobfile,
+            target=setup.target,
+            targets=setup.targets,
+            labels={**setup.labels, **completed.fallbacks},
+            environment=setup.environment,
+            conditions={
+                **setup.conditions,
+                **before.as_facts("before"),
+                **completed.after.as_facts("after"),
+                **completed.interference,
+                **completed.method_result.facts,
+            },
+            logs=completed.logs,
+            sweep=request.sweep_id or (str(uuid.uuid4()) if profile.is_sweep else None),
+            failure=failure,
+            dropped=session.spool.read_dropped(),
         )
-        entry = _store(session.spool, run_id, packed=packed)
+        try:
+            entry = session.spool.add(run_id, pack_envelope(envelope))
+        except OSError as error:
+            raise CannotMeasure(f"cannot store the result in {session.spool.directory}: {error}") from None
         if stop.received is not None:
             raise Interrupted(
                 f"stopped: result {run_id} is in the spool for the next delivery", stop.received
@@ -341,41 +354,6 @@ def _run_with_progress(
         progress.finish()
 
 
-def _fill_envelope(
-    run_id: str,
-    request: RunRequest,
-    *,
-    setup: _RunSetup,
-    before: Observation,
-    completed: _CompletedRun,
-    failure: str | None,
-    dropped: DroppedResults,
-) -> dict[str, Any]:
-    conditions = {
-        **setup.conditions,
-        **before.as_facts("before"),
-        **completed.after.as_facts("after"),
-        **completed.interference,
-        **completed.method_result.facts,
-    }
-    return make_envelope(
-        run_id,
-        completed.result,
-        profile=request.plan.profile.name,
-        parameters=None if request.plan.profile.is_own else request.plan.given,
-        jobfile=completed.method_result.jobfile,
-        target=setup.target,
-        targets=setup.targets,
-        labels={**setup.labels, **completed.fallbacks},
-        environment=setup.environment,
-        conditions=conditions,
-        logs=completed.logs,
-        sweep=request.sweep_id or (str(uuid.uuid4()) if request.plan.profile.is_sweep else None),
-        failure=failure,
-        dropped=dropped,
-    )
-
-
 def _describe_failure(method_result: MethodResult, program: str) -> str | None:
     result = method_result.result
     failure = result.failure
@@ -393,36 +371,3 @@ def _list_error_lines(result: FioResult) -> list[str]:
     before_report = result.stdout.partition("{")[0]
     lines = [line.strip() for line in (result.stderr + before_report).splitlines()]
     return [line for line in dict.fromkeys(lines) if line and not line.startswith("bench-agent:")]
-
-
-def _store(spool: Spool, run_id: str, *, packed: bytes) -> Entry:
-    try:
-        return spool.add(run_id, packed)
-    except OSError as error:
-        raise CannotMeasure(f"cannot store the result in {spool.directory}: {error}") from None
-
-
-def run_plan(context: MethodContext) -> MethodResult:
-    """Run the plan with its method."""
-    methods: Mapping[str, Callable[[MethodContext], MethodResult]] = {
-        "jobs": _run_jobs,
-        "saturation": find_saturation,
-        "seqread": read_in_order,
-        "smallfiles": write_and_read,
-        "steady": write_until_steady,
-    }
-    return methods[context.plan.profile.method](context)
-
-
-def _run_jobs(context: MethodContext) -> MethodResult:
-    jobfile = context.write_jobfile()
-    if context.plan.profile.is_own:
-        _check_own(context, jobfile)
-    result = context.execute(jobfile)
-    return MethodResult(result, jobfile, result.has_report, describe_test_file(context))
-
-
-def _check_own(context: MethodContext, jobfile: str) -> None:
-    assert context.fio is not None
-    context.workspace.write_file(JOBFILE, jobfile)
-    check_by_fio(context.fio.path, JOBFILE, context.workspace.descriptor)

@@ -68,8 +68,7 @@ class ResultSender:
     def is_spooled(self, run_id: str) -> bool:
         """Return whether a result is in the spool."""
         spool = self.session.spool
-        entries = [*spool.pending(), *(refused.entry for refused in spool.rejected())]
-        return any(entry.id == run_id for entry in entries)
+        return any(entry.id == run_id for entry in (*spool.pending(), *spool.rejected()))
 
     def is_known(self, run_id: str) -> bool:
         """Return whether a result is in the spool or on the server: cron may have delivered it."""

@@ -196,12 +196,7 @@ def install_units(
         raise ConfigurationError(f"cannot write {units.directory}: {error}") from None
     if not units.is_running:
         return paths, []
-    name = os.path.basename(paths[1])
-    steps = [("daemon-reload",), ("enable", "--now", name)]
-    if not is_new:
-        # A running timer would keep its previous times.
-        steps.append(("restart", name))
-    return paths, [problem for step in steps for problem in _run_systemctl(units, *step)]
+    return paths, _start_timer(units, os.path.basename(paths[1]), is_new=is_new)
 
 
 def remove_units(
@@ -231,9 +226,13 @@ def remove_units(
 def reload_units(units: Units, schedule: Schedule) -> None:
     """Let systemd read the units of a schedule again, and start its timer."""
     if units.is_running:
-        name = name_unit(units, schedule, "timer")
-        for step in (("daemon-reload",), ("enable", "--now", name), ("restart", name)):
-            _run_systemctl(units, *step)
+        _start_timer(units, name_unit(units, schedule, "timer"), is_new=False)
+
+
+def _start_timer(units: Units, name: str, *, is_new: bool) -> list[str]:
+    """Start a timer; one that was running would keep its previous times. Return problems."""
+    steps = [("daemon-reload",), ("enable", "--now", name), *([] if is_new else [("restart", name)])]
+    return [problem for step in steps for problem in _run_systemctl(units, *step)]
 
 
 def _list_timers(units: Units) -> list[str]:

@@ -127,7 +127,8 @@ def check_devices(
     wiped: paths of --wipe, whose data may be lost; needed_bytes: minimum size of each; left: digests of contents that
     an earlier sweep left, which may be lost without --wipe.
     """
-    objections = [f"--wipe {path}: not one of --devices" for path in wiped if path not in _paths(devices)]
+    paths = {device.path for device in devices}
+    objections = [f"--wipe {path}: not one of --devices" for path in wiped if path not in paths]
     for device in devices:
         objections.extend(f"{device.path} {use}" for use in device.uses)
         if device.path not in wiped:
@@ -155,10 +156,6 @@ def _object_to_loss(device: Device, left: Container[str]) -> Iterator[str]:
             f"{device.path} contains data of an unknown format (byte {device.content.data_at} is not zero) that no "
             f"sweep of this spool left; to destroy it, add --wipe {device.path}"
         )
-
-
-def _paths(devices: Sequence[Device]) -> set[str]:
-    return {device.path for device in devices}
 
 
 def _find_overlaps(devices: Sequence[Device]) -> Iterator[str]:

@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from dataclasses import dataclass
-from typing import Any, Callable, Iterable, Sequence
+from typing import Any, Callable, Iterable, Iterator, Sequence
 
 from agent.storage.devices import Layer
 from agent.storage.sysfs import (
@@ -192,15 +192,11 @@ def _read_firmware(path: str) -> str | None:
 
 def _read_driver(path: str) -> str | None:
     """Return the driver of a disk's controller, as "nvme 1.0" or "virtio_blk"; None for virtual devices."""
-    path = os.path.realpath(path)
-    if "/devices/virtual/" in path:
-        return None
-    while os.path.basename(path) not in ("devices", "sys", ""):
-        name = os.path.basename(read_link(path, "driver"))
+    for parent in _climb(os.path.realpath(path)):
+        name = os.path.basename(read_link(parent, "driver"))
         if name and name not in _DISK_DRIVERS:
-            version = read_line(path, "driver/module/version")
+            version = read_line(parent, "driver/module/version")
             return f"{name} {version}" if version else name
-        path = os.path.dirname(path)
     return None
 
 
@@ -232,14 +228,15 @@ def _find_numa_node(path: str) -> str | None:
 
 def _find_above(path: str, name: str) -> str | None:
     """Return an attribute of the nearest parent device that has it; None for virtual devices."""
-    if "/devices/virtual/" in path:
-        return None
-    while os.path.basename(path) not in ("devices", "sys", ""):
-        value = read_line(path, name)
-        if value is not None:
-            return None if value in ("Unknown", "0") and name.startswith("current_link") else value
+    value = next((value for parent in _climb(path) if (value := read_line(parent, name)) is not None), None)
+    return None if value in ("Unknown", "0") and name.startswith("current_link") else value
+
+
+def _climb(path: str) -> Iterator[str]:
+    """Yield a device's directory and those of its parents; nothing for virtual devices."""
+    while "/devices/virtual/" not in path and os.path.basename(path) not in ("devices", "sys", ""):
+        yield path
         path = os.path.dirname(path)
-    return None
 
 
 def _count_hardware_queues(path: str) -> str | None:

@@ -7,7 +7,6 @@ import re
 import socket
 import statistics
 import time
-from dataclasses import dataclass
 from typing import Any
 
 from agent.storage.mounts import Mount, find_mount, split_options
@@ -82,16 +81,8 @@ def _read_ceph(source: str) -> dict[str, Any]:
     return {"server": monitors, "export": "/" + path} if monitors != source else {}
 
 
-@dataclass(frozen=True)
-class Server:
-    """The server of a network filesystem."""
-
-    address: str
-    port: int
-
-
-def find_server(mount: Mount) -> Server | None:
-    """Return the server of a mount; None if it is not a known network filesystem."""
+def find_server(mount: Mount) -> tuple[str, int] | None:
+    """Return address and port of the server of a mount; None if it is not a known network filesystem."""
     port = _PORTS.get(mount.filesystem)
     if port is None:
         return None
@@ -102,16 +93,16 @@ def find_server(mount: Mount) -> Server | None:
     given = options.get("port", "")
     if given.isdigit() and 0 < int(given) < 65536:
         port = int(given)
-    return Server(address, port) if address else None
+    return (address, port) if address else None
 
 
-def measure_round_trip(server: Server) -> float | None:
+def measure_round_trip(server: tuple[str, int]) -> float | None:
     """Return the median of five connections in seconds; None if one is refused or takes more than 1 s."""
     taken_s = []
     for _ in range(_TRIES):
         started = time.perf_counter()
         try:
-            socket.create_connection((server.address, server.port), timeout=_TIMEOUT_S).close()
+            socket.create_connection(server, timeout=_TIMEOUT_S).close()
         except OSError:
             return None
         taken_s.append(time.perf_counter() - started)

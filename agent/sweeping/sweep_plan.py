@@ -100,7 +100,7 @@ class Round:
 
     @property
     def file_size_bytes(self) -> int:
-        return max(step.plan.file_size_bytes for step in self.steps)
+        return max(step.plan.needs.space_bytes for step in self.steps)
 
 
 @dataclass(frozen=True)

@@ -225,9 +225,7 @@ def machine(tmp_path: Path) -> Machine:
     config.write_text(f"# mine\n[run]\nfio = {fio}\n[labels]\nRack = r1\n")
     environ = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
     environ.update(
-        HOME=str(tmp_path),
-        BENCH_AGENT_CONFIG=str(config),
-        BENCH_AGENT_SPOOL=str(tmp_path / "spool"),
+        HOME=str(tmp_path), BENCH_AGENT_CONFIG=str(config), BENCH_AGENT_SPOOL=str(tmp_path / "spool")
     )
     return Machine(tmp_path, environ)
 

@@ -38,11 +38,7 @@ def test_command_runs_on_python_3_8(arguments: list[str], tmp_path: Path) -> Non
     ended = subprocess.run(
         [python, "-m", "agent", *arguments],
         cwd=ROOT,
-        env={
-            **os.environ,
-            "HOME": str(tmp_path),
-            "BENCH_AGENT_SPOOL": str(tmp_path),
-        },
+        env={**os.environ, "HOME": str(tmp_path), "BENCH_AGENT_SPOOL": str(tmp_path)},
         capture_output=True,
         text=True,
         check=False,

@@ -125,11 +125,7 @@ OF_A_SWEEP: list[tuple[str, Any]] = [
         [{"label": "x", "state": "done", "run_id": None, "failure": None, "results": [{"iops": 10**400}]}],
     ),
 ]
-OF_AN_EXPERIMENT: list[tuple[str, Any]] = [
-    ("arm", 5),
-    ("arm_boot_id", {}),
-    ("switching", {"arm": "a"}),
-]
+OF_AN_EXPERIMENT: list[tuple[str, Any]] = [("arm", 5), ("arm_boot_id", {}), ("switching", {"arm": "a"})]
 
 
 @pytest.mark.parametrize(

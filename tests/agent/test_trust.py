@@ -38,7 +38,7 @@ def place(machine: Machine, table: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
         path.chmod(0o755)
     program = (sys.executable, str(machine.home / "opt/agent.pyz"))
     # The module that the others import from is the last.
-    for module in ("agent.scheduling.schedule_request", "agent.commands.self_check", "agent.programs"):
+    for module in ("agent.scheduling.schedule_command", "agent.commands.self_check", "agent.programs"):
         monkeypatch.setattr(f"{module}.find_own_command", lambda: program)
     machine.environ.update(
         BENCH_AGENT_CONFIG=str(machine.home / "etc/agent.ini"),

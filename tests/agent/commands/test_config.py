@@ -170,10 +170,7 @@ def test_named_file_must_exist(tmp_path: Path) -> None:
         load_config(None, {"BENCH_AGENT_CONFIG": str(tmp_path / "none.ini")})
 
 
-@pytest.mark.parametrize(
-    "url",
-    ["https://bench.example.com", "http://127.0.0.1:8000", "http://[::1]:8000"],
-)
+@pytest.mark.parametrize("url", ["https://bench.example.com", "http://127.0.0.1:8000", "http://[::1]:8000"])
 def test_valid_url_is_accepted(url: str) -> None:
     assert check_url(url + "/") == url
 

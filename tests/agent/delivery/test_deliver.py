@@ -112,7 +112,7 @@ def test_rejected_result_is_moved_to_rejected_with_its_reason(spool: Spool, serv
 
     assert (set(delivery.urls), delivery.exit_code) == (set(IDS[1:]), ExitCode.REJECTED)
     (refused,) = spool.rejected()
-    assert (refused.entry.id, refused.reason["code"]) == (IDS[0], "no-report")
+    assert (refused.id, refused.reason["code"]) == (IDS[0], "no-report")
     assert refused.reason["detail"] == "it is no-report"
 
 
@@ -188,11 +188,7 @@ class SlowClient:
     [(0.0, [], 4), (25.0, [25.0, 15.0, 5.0], 1), (40.0, [40.0, 30.0, 20.0, 10.0], 0)],
 )
 def test_budget_bounds_the_whole_delivery(
-    spool: Spool,
-    monkeypatch: pytest.MonkeyPatch,
-    budget_s: float,
-    limits_s: list[float],
-    remaining: int,
+    spool: Spool, monkeypatch: pytest.MonkeyPatch, budget_s: float, limits_s: list[float], remaining: int
 ) -> None:
     client = SlowClient(monkeypatch)
 

@@ -118,7 +118,7 @@ def test_rejected_entry_has_its_reason_and_can_be_restored(tmp_path: Path) -> No
 
     assert spool.pending() == []
     (refused,) = spool.rejected()
-    assert (refused.entry.id, refused.entry.read()) == (IDS[0], b"one")
+    assert (refused.id, refused.read()) == (IDS[0], b"one")
     assert (refused.reason["status"], refused.reason["code"]) == (422, "no-report")
     assert spool.restore_rejected() == 1
     assert [entry.id for entry in spool.pending()] == [IDS[0]]
@@ -165,7 +165,7 @@ def test_rejected_entries_are_bounded_too(tmp_path: Path) -> None:
         spool.reject(spool.add(envelope_id, b"x" * 100), {"status": 422})
 
     assert spool.trim() == []
-    assert [refused.entry.id for refused in spool.rejected()] == [IDS[2]]
+    assert [refused.id for refused in spool.rejected()] == [IDS[2]]
     assert len(list(Path(spool.directory, "rejected").iterdir())) == 2
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from agent.environment.cloud import ADDRESS, LIMIT_S, Instance, find_instance
+from agent.environment.host_facts import ADDRESS, LIMIT_S, Instance, find_instance
 from tests.agent.conftest import Machine, serve
 from tests.agent.environment.metadata import AZURE_BODY, Metadata
 from tests.agent.server import HostileServer

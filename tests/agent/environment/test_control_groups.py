@@ -28,11 +28,7 @@ def test_limits_of_a_docker_container_are_read(tmp_path: Path) -> None:
 
     assert find_container(root=root) == "docker"
     assert describe_limits(root=root) == {
-        "limits": {
-            "cpus": 1.5,
-            "memory_bytes": 4294967296,
-            "io": {"nvme0n1": "rbps=104857600 riops=5000"},
-        }
+        "limits": {"cpus": 1.5, "memory_bytes": 4294967296, "io": {"nvme0n1": "rbps=104857600 riops=5000"}}
     }
 
 

@@ -134,10 +134,7 @@ def test_workspace_is_removed_with_its_contents(machine: Machine) -> None:
 
 
 def test_workspace_is_removed_after_an_exception(machine: Machine) -> None:
-    with (
-        pytest.raises(RuntimeError),
-        Workspace(str(machine.directory), str(machine.spool), run_id=RUN_ID),
-    ):
+    with pytest.raises(RuntimeError), Workspace(str(machine.directory), str(machine.spool), run_id=RUN_ID):
         raise RuntimeError
 
     assert machine.leftovers() == []

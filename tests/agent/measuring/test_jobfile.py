@@ -46,7 +46,7 @@ def test_plan_has_time_space_and_memory() -> None:
 
     assert (mine.profile.name, mine.profile.steps) == ("my-jobs", ("reader", "writer"))
     assert mine.duration_s == 35 + 125
-    assert mine.file_size_bytes == 5 * 64 * 2**20
+    assert mine.needs.space_bytes == 5 * 64 * 2**20
     assert mine.needs.memory_bytes == 5 * (2 * 2**20 + 8192)
     assert mine.write_jobfile(engine="libaio", is_direct=True) == MINE
 

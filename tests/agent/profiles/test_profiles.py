@@ -55,7 +55,7 @@ def test_quick_takes_less_than_30_s_and_reads_before_it_writes() -> None:
 
     assert quick.profile.steps == ("randread-4k", "randwrite-4k", "read-1m", "write-1m")
     assert quick.duration_s == 18.0
-    assert quick.file_size_bytes == 64 * MIB
+    assert quick.needs.space_bytes == 64 * MIB
 
 
 def test_parameters_are_set() -> None:
@@ -114,7 +114,7 @@ def test_ebs_series_is_six_groups_over_one_file_in_the_order_of_the_series() -> 
     assert jobs["global"]["filename"] == "bench-agent.test"
     assert (jobs["randwrite-4k"]["bs"], jobs["randwrite-4k"]["numjobs"]) == ("4k", "64")
     assert (jobs["read-32m"]["bs"], jobs["read-32m"]["numjobs"]) == (str(32 * MIB), "8")
-    assert series.file_size_bytes == 5 * GIB
+    assert series.needs.space_bytes == 5 * GIB
 
 
 def test_large_block_of_the_ebs_series_is_no_larger_than_its_file() -> None:
@@ -154,7 +154,7 @@ def test_rw_and_bs_of_netapp_profiles_are_selectable() -> None:
 
 
 def test_every_job_with_its_own_file_needs_space() -> None:
-    assert plan("netapp-throughput", size="1G").file_size_bytes == 16 * GIB
+    assert plan("netapp-throughput", size="1G").needs.space_bytes == 16 * GIB
 
 
 def test_gitlab_randrw_is_the_published_command() -> None:

@@ -465,10 +465,7 @@ def test_units_are_installed_where_the_poll_is_a_timer(
 
 
 def test_units_are_restored_if_one_cannot_be_written(
-    host: Machine,
-    hide_own_schedules: Schedules,
-    server: HostileServer,
-    monkeypatch: pytest.MonkeyPatch,
+    host: Machine, hide_own_schedules: Schedules, server: HostileServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from agent.scheduling import systemd
 
@@ -487,9 +484,7 @@ def test_units_are_restored_if_one_cannot_be_written(
 
     monkeypatch.setattr(systemd, "replace_file", fail)
     server.want(
-        make_line(host, at_minute=0),
-        make_line(host, profile="saturation", parameters={}),
-        version="cd34",
+        make_line(host, at_minute=0), make_line(host, profile="saturation", parameters={}), version="cd34"
     )
     ended = host.run_json("poll")
 

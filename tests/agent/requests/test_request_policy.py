@@ -101,8 +101,7 @@ def test_run_needs_a_gap_between_quiet_hours(hours: str, duration_s: float, expe
 
 
 @pytest.mark.parametrize(
-    ("now", "expected"),
-    [("2026-11-23T18:00", "2026-11-23T23:00"), ("2026-11-23T23:00", "2026-11-24T08:00")],
+    ("now", "expected"), [("2026-11-23T18:00", "2026-11-23T23:00"), ("2026-11-23T23:00", "2026-11-24T08:00")]
 )
 def test_next_quiet_hours_begin_on_the_same_or_the_next_day(now: str, expected: str) -> None:
     policy = read_request_policy({"quiet_hours": "08:00-18:00, 23:00-02:00"}, directory=None)

@@ -13,8 +13,8 @@ from uuid import UUID
 
 import pytest
 
+from agent.measuring import methods
 from agent.measuring.fio_reports import list_reports
-from agent.methods import smallfiles
 from benchapp.intake.normalize.batch import normalize_batch
 from benchapp.intake.posts.submissions import IncomingSubmission, accept_submission
 from benchapp.models import Host, Kind, Run
@@ -119,9 +119,9 @@ def test_agent_and_server_agree_on_jobs_without_a_report(machine: Machine, repor
 
 def test_small_files_that_were_stopped_have_failed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(name: str, directory: int) -> None:
-        raise smallfiles._Stopped("stopped after the time limit of 1 s")
+        raise methods._Stopped("stopped after the time limit of 1 s")
 
-    monkeypatch.setattr(smallfiles, "read_file", stop)
+    monkeypatch.setattr(methods, "read_file", stop)
 
     ended = machine.run(
         "run", "--profile", "gitlab-smallfiles", "--directory", str(machine.directory), "--no-send"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.running.gate_report import format_annotations, format_markdown, format_table, summarize
+from agent.running.gate_command import format_annotations, format_markdown, format_table, summarize
 from tests.agent.running.gates import make_gate, make_row
 
 NOISY = {"outcome": "undecided", "reason": "too-noisy"}

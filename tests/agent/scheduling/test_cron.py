@@ -309,11 +309,7 @@ def test_dry_run_shows_the_block_and_writes_nothing(machine: Machine, table: Pat
     assert not machine.spool.exists()
 
 
-def test_stopped_cron_is_a_warning(
-    machine: Machine,
-    table: Path,
-    hide_own_schedules: Schedules,
-) -> None:
+def test_stopped_cron_is_a_warning(machine: Machine, table: Path, hide_own_schedules: Schedules) -> None:
     (Path(hide_own_schedules.root) / "proc" / "77" / "comm").unlink()
 
     assert "cron is not running" in machine.install().stderr

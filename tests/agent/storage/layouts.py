@@ -134,12 +134,7 @@ def loop(backing: str = "/srv/image") -> Tree:
 
 
 def btrfs(
-    count: int,
-    *,
-    profile: str = "raid0",
-    missing: int = 0,
-    operation: str = "none",
-    stale: str | None = None,
+    count: int, *, profile: str = "raid0", missing: int = 0, operation: str = "none", stale: str | None = None
 ) -> Tree:
     """Return a btrfs over NVMe volumes, of which the last are missing; stale: a profile without data."""
     present = count - missing

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from agent.programs import run_no_tool
-from agent.storage.arrays import parse_table
-from agent.storage.layout import Storage
+from agent.storage.layout import Storage, parse_table
 from tests.agent.storage import layouts
 from tests.agent.storage.layouts import Tree, hard_disks, limits, logical_volume, mounted, raid_of
 from tests.agent.storage.trees import disk, join, nvme, slaves

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from agent.storage.arrays import parse_status
+from agent.storage.layout import parse_status
 from agent.storage.mounts import find_mount
-from agent.storage.network_storage import Server, find_server
+from agent.storage.network_storage import find_server
 from tests.agent.storage.layouts import container, describe, mount_only, zfs
 from tests.agent.storage.trees import write_tree
 
@@ -108,7 +108,7 @@ def test_round_trip_finds_the_server_in_the_same_mount(tmp_path: Path) -> None:
     mount = find_mount("/data", root=write_tree(tmp_path, *mount_only(NFS)))
 
     assert mount is not None
-    assert find_server(mount) == Server("192.0.2.7", 2049)
+    assert find_server(mount) == ("192.0.2.7", 2049)
 
 
 def test_overlay_in_a_container_has_unknown_disks(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from agent.storage.mounts import Mount
-from agent.storage.network_storage import Server, describe_round_trip, find_server, measure_round_trip
+from agent.storage.network_storage import describe_round_trip, find_server, measure_round_trip
 
 
 def mount(filesystem: str, source: str, options: str = "rw") -> Mount:
@@ -16,18 +16,18 @@ def mount(filesystem: str, source: str, options: str = "rw") -> Mount:
 @pytest.mark.parametrize(
     ("mounted", "server"),
     [
-        (mount("nfs4", "filer:/vol/a"), Server("filer", 2049)),
-        (mount("nfs", "filer:/vol/a", "rw,vers=3,addr=192.0.2.7,mountport=635"), Server("192.0.2.7", 2049)),
-        (mount("nfs4", "filer:/vol", "rw,port=20049,addr=192.0.2.7"), Server("192.0.2.7", 20049)),
-        (mount("nfs4", "filer:/vol", "rw,port=0"), Server("filer", 2049)),
-        (mount("nfs4", "[2001:db8::7]:/vol"), Server("2001:db8::7", 2049)),
-        (mount("cifs", "//filer.example.com/share"), Server("filer.example.com", 445)),
-        (mount("cifs", "//filer/share", "rw,addr=192.0.2.8"), Server("192.0.2.8", 445)),
+        (mount("nfs4", "filer:/vol/a"), ("filer", 2049)),
+        (mount("nfs", "filer:/vol/a", "rw,vers=3,addr=192.0.2.7,mountport=635"), ("192.0.2.7", 2049)),
+        (mount("nfs4", "filer:/vol", "rw,port=20049,addr=192.0.2.7"), ("192.0.2.7", 20049)),
+        (mount("nfs4", "filer:/vol", "rw,port=0"), ("filer", 2049)),
+        (mount("nfs4", "[2001:db8::7]:/vol"), ("2001:db8::7", 2049)),
+        (mount("cifs", "//filer.example.com/share"), ("filer.example.com", 445)),
+        (mount("cifs", "//filer/share", "rw,addr=192.0.2.8"), ("192.0.2.8", 445)),
         (mount("nfs4", "odd"), None),
         (mount("ext4", "/dev/sda1"), None),
     ],
 )
-def test_server_is_read_from_the_mount(mounted: Mount, server: Server | None) -> None:
+def test_server_is_read_from_the_mount(mounted: Mount, server: tuple[str, int] | None) -> None:
     assert find_server(mounted) == server
 
 
@@ -38,7 +38,7 @@ def listener() -> Iterator[socket.socket]:
 
 
 def test_round_trip_is_measured(listener: socket.socket) -> None:
-    taken_s = measure_round_trip(Server("127.0.0.1", listener.getsockname()[1]))
+    taken_s = measure_round_trip(("127.0.0.1", listener.getsockname()[1]))
 
     assert taken_s is not None
     assert 0 < taken_s < 1
@@ -48,7 +48,7 @@ def test_unreachable_server_has_no_round_trip() -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         port = closed.getsockname()[1]
 
-    assert measure_round_trip(Server("127.0.0.1", port)) is None
+    assert measure_round_trip(("127.0.0.1", port)) is None
 
 
 def test_local_filesystem_has_no_round_trip(monkeypatch: pytest.MonkeyPatch) -> None:

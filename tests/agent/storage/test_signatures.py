@@ -62,12 +62,7 @@ def lvm(sector: int, group: bytes) -> dict[str, bytes]:
 FORMATS: list[tuple[dict[str, bytes], str, int, str]] = [
     ({"at_1080": b"\x53\xef", "at_1144": b"old"}, "ext2", 1080, "old"),
     ({"at_1080": b"\x53\xef", "at_1116": b"\x04"}, "ext3", 1080, ""),
-    (
-        {"at_1080": b"\x53\xef", "at_1116": b"\x04\0\0\0\x40", "at_1144": b"backup"},
-        "ext4",
-        1080,
-        "backup",
-    ),
+    ({"at_1080": b"\x53\xef", "at_1116": b"\x04\0\0\0\x40", "at_1144": b"backup"}, "ext4", 1080, "backup"),
     ({"at_0": b"XFSB", "at_108": b"data"}, "XFS", 0, "data"),
     ({"at_65600": b"_BHRfS_M", "at_65835": b"pool"}, "btrfs", 65600, "pool"),
     ({"at_67108928": b"_BHRfS_M"}, "btrfs copy", 67108928, ""),

@@ -22,9 +22,9 @@ from agent.storage.device_checks import Device
 from agent.storage.signatures import Content, Signature
 
 # Imported before anything is replaced: otherwise the replacement would be restored.
-from agent.sweeping import stripe_operations, sweep_command, sweep_run
+from agent.sweeping import sweep_command, sweep_run
 from agent.sweeping.stripe_commands import ARRAY, NAME, Stripe, StripeState, is_ours
-from agent.sweeping.stripe_operations import ToolFailed
+from agent.sweeping.sweep_run import ToolFailed
 from tests.agent.conftest import Machine
 
 GIB = 2**30
@@ -221,8 +221,14 @@ class Kernel:
 def boot(kernel: Kernel) -> Iterator[None]:
     """Run the sweeps of this process on the simulated kernel."""
     places = {
-        stripe_operations: ("run_tool", "inspect_stripe", "find_foreign"),
-        sweep_run: ("run_tool", "inspect_device", "measure", "read_content"),
+        sweep_run: (
+            "run_tool",
+            "inspect_stripe",
+            "find_foreign",
+            "inspect_device",
+            "measure",
+            "read_content",
+        ),
         sweep_command: ("inspect_device",),
         job_state: ("write_durably",),
     }
@@ -230,14 +236,10 @@ def boot(kernel: Kernel) -> Iterator[None]:
         for module, names in places.items():
             for name in names:
                 stack.enter_context(mock.patch.object(module, name, getattr(kernel, name)))
-        for name in (
-            "stripe_operations.wait_until_free",
-            "stripe_operations.wait_until_named",
-            "sweep_command.find_fio",
-        ):
+        for name in ("sweep_run.wait_until_free", "sweep_run.wait_until_named", "sweep_command.find_fio"):
             stack.enter_context(mock.patch(f"agent.sweeping.{name}"))
-        stack.enter_context(mock.patch("agent.sweeping.stripe_operations._BUSY_S", 0.0))
-        stack.enter_context(mock.patch("agent.sweeping.stripe_operations._BUSY_PAUSE_S", 0.0))
+        stack.enter_context(mock.patch("agent.sweeping.sweep_run._BUSY_S", 0.0))
+        stack.enter_context(mock.patch("agent.sweeping.sweep_run._BUSY_PAUSE_S", 0.0))
         stack.enter_context(
             mock.patch("agent.sweeping.sweep_command.find_program", lambda name: f"/sbin/{name}")
         )

@@ -19,7 +19,7 @@ from agent.sweeping.stripe_commands import (
     undo_commands,
     wipe_commands,
 )
-from agent.sweeping.stripe_operations import find_arrays, wait_until_named
+from agent.sweeping.sweep_run import find_arrays, wait_until_named
 from tests.agent.storage.trees import disk, join, slaves, write_tree
 
 DEVICES = ("/dev/nvme1n1", "/dev/nvme2n1", "/dev/nvme3n1", "/dev/nvme4n1")
@@ -75,10 +75,7 @@ BTRFS_1 = [
     "mkfs.btrfs -f -q -d single -m single -L bench-agent /dev/nvme1n1",
     "mount -t btrfs -o noatime /dev/nvme1n1 /mnt",
 ]
-BARE_1 = [
-    "mkfs.xfs -f -q -L bench-agent /dev/nvme1n1",
-    "mount -t xfs -o noatime /dev/nvme1n1 /mnt",
-]
+BARE_1 = ["mkfs.xfs -f -q -L bench-agent /dev/nvme1n1", "mount -t xfs -o noatime /dev/nvme1n1 /mnt"]
 BARE_1_UNDONE = ["umount /mnt", "wipefs --all /dev/nvme1n1"]
 BTRFS_ON_MDADM = [
     (
@@ -262,7 +259,7 @@ def test_filesystem_is_not_created_before_the_array_is_named(tmp_path: Path) -> 
 
 
 def test_array_without_a_link_of_udev_cannot_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("agent.sweeping.stripe_operations._NAMED_S", -1.0)
+    monkeypatch.setattr("agent.sweeping.sweep_run._NAMED_S", -1.0)
 
     with pytest.raises(CannotMeasure, match="/dev/md/x was created but does not exist"):
         wait_until_named("/dev/md/x", stop=StopSignals(), tick=lambda: None)

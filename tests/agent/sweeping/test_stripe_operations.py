@@ -1,6 +1,6 @@
 """Messages of an incomplete cleanup."""
 
-from agent.sweeping.stripe_operations import CleanupResult
+from agent.sweeping.sweep_run import CleanupResult
 
 FOREIGN = "/dev/b contains ext4 'data' at byte 1080, which was not written by the sweep"
 COMMANDS = (("umount", "/spool/sweeps/mount"), ("mdadm", "--stop", "/dev/md127"))

@@ -14,7 +14,7 @@ from agent.exit_codes import Interrupted
 from agent.running.measure import RunRequest
 from agent.running.session import Session
 from agent.storage.signatures import Signature
-from agent.sweeping.stripe_operations import CleanupResult
+from agent.sweeping.sweep_run import CleanupResult
 from tests.agent import server as replies
 from tests.agent.conftest import Machine
 from tests.agent.server import HostileServer

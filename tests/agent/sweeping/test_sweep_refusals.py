@@ -7,15 +7,7 @@ import pytest
 
 from agent.storage.signatures import Signature
 from tests.agent.conftest import Machine, Terminal
-from tests.agent.sweeping.kernel import (
-    DEVICES,
-    EXT4,
-    SIZES,
-    SWEEP,
-    Kernel,
-    boot,
-    run_sweep,
-)
+from tests.agent.sweeping.kernel import DEVICES, EXT4, SIZES, SWEEP, Kernel, boot, run_sweep
 
 
 def test_device_with_data_is_refused(machine: Machine) -> None:

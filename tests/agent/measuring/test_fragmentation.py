@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.methods.fragmentation import (
+from agent.measuring.methods import (
     Extent,
-    Fragmentation,
     describe_extents,
-    measure_fragmentation,
+    describe_fragmentation,
     parse_filefrag,
     parse_xfs_bmap,
     parse_xfs_fragmentation,
@@ -44,16 +43,16 @@ def test_filefrag_lists_extents() -> None:
 
 
 def test_adjacent_extents_are_merged() -> None:
-    found = measure_fragmentation(parse_filefrag(FILEFRAG) or ())
-
-    assert found == Fragmentation(2, 2500 * 4096, 4096 * 4096, pytest.approx(4096 / 5000))
+    assert describe_fragmentation(parse_filefrag(FILEFRAG) or ()) == {
+        "extents": 2,
+        "extent_mean_bytes": 2500 * 4096,
+        "extent_largest_bytes": 4096 * 4096,
+        "contiguous_share_percent": 81.92,
+    }
 
 
 def test_xfs_bmap_lists_extents_without_holes() -> None:
-    assert parse_xfs_bmap(XFS_BMAP) == [
-        Extent(0, 96 * 512, MIB),
-        Extent(2 * MIB, 1048672 * 512, 2 * MIB),
-    ]
+    assert parse_xfs_bmap(XFS_BMAP) == [Extent(0, 96 * 512, MIB), Extent(2 * MIB, 1048672 * 512, 2 * MIB)]
 
 
 @pytest.mark.parametrize("text", ["", "/proc/version: FIBMAP/FIEMAP unsupported", "no such file"])
@@ -64,7 +63,7 @@ def test_other_output_gives_unknown_values(text: str) -> None:
 
 
 def test_file_without_extents_has_no_fragmentation() -> None:
-    assert measure_fragmentation([]) is None
+    assert describe_fragmentation([]) == {}
 
 
 def test_fragmentation_of_an_xfs_is_read() -> None:

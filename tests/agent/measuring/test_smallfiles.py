@@ -9,13 +9,13 @@ from types import SimpleNamespace
 import pytest
 
 from agent.measuring.fio import StopSignals
-from agent.methods.smallfiles import Timing, format_timing, read_file, write_and_read, write_file
+from agent.measuring.methods import format_timing, read_file, write_and_read, write_file
 from benchapp.fio import read_output
 from tests.agent.conftest import Machine, open_directory
 
 
 def test_timing_is_printed_as_bash_does() -> None:
-    assert format_timing(Timing(63.1184, 1.267, 0.00001)) == (
+    assert format_timing(real=63.1184, user=1.267, sys=0.00001) == (
         "real\t1m3.118400s\nuser\t0m1.267000s\nsys\t0m0.000010s\n"
     )
 
@@ -59,10 +59,7 @@ def test_unsupported_options_of_small_files_are_refused(machine: Machine, option
 
 @pytest.mark.parametrize(
     ("received", "is_over", "why"),
-    [
-        (signal.SIGTERM, False, "stopped by a signal"),
-        (None, True, "stopped after the time limit of 9 s"),
-    ],
+    [(signal.SIGTERM, False, "stopped by a signal"), (None, True, "stopped after the time limit of 9 s")],
 )
 def test_small_files_end_at_a_signal_or_the_time_limit(
     tmp_path: Path, received: int | None, is_over: bool, why: str

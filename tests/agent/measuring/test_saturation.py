@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.methods.saturation import Step, describe_knee, find_end, find_knee, find_saturation
-from tests.agent.methods.contexts import ScriptedContext
+from agent.measuring.methods import Step, describe_knee, find_end, find_knee, find_saturation
+from tests.agent.measuring.contexts import ScriptedContext
 
 MS = 1_000_000
 LIMIT = 10 * MS
@@ -41,10 +41,7 @@ def test_knee_is_the_highest_iops_within_the_limit(made: list[Step], knee: int |
         (steps((100, 1 * MS), (101, 2 * MS), (104.9, 3 * MS)), "two steps gained less than 5 %"),
         (steps((100, 1 * MS), (101, 2 * MS), (105, 3 * MS)), None),
         (steps((100, 1 * MS), (110, 2 * MS), (90, 3 * MS)), None),
-        (
-            steps((100, 1 * MS), (200, 2 * MS), (190, 3 * MS), (195, 4 * MS)),
-            "two steps gained less than 5 %",
-        ),
+        (steps((100, 1 * MS), (200, 2 * MS), (190, 3 * MS), (195, 4 * MS)), "two steps gained less than 5 %"),
     ],
 )
 def test_steps_end_at_the_limit_or_when_gains_end(made: list[Step], end: str | None) -> None:

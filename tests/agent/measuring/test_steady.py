@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.methods.steady import check_steady_state, describe_steadiness, write_until_steady
-from tests.agent.methods.contexts import ScriptedContext
+from agent.measuring.methods import check_steady_state, describe_steadiness, write_until_steady
+from tests.agent.measuring.contexts import ScriptedContext
 
 
 @pytest.mark.parametrize(
