@@ -10,7 +10,7 @@ import sys
 import time
 from typing import Any, Mapping, Sequence, TextIO
 
-from agent.quantities import format_duration, format_time
+from agent.quantities import format_duration, format_place, format_time
 
 _BAR_WIDTH = 24
 _REDRAW_INTERVAL_S = 0.5
@@ -133,7 +133,7 @@ class Progress:
         self._started_at = self._shown_at = time.monotonic()
         if not self._is_quiet:
             duration = format_duration(self._total_s)
-            write_text(f"{self._title} in {self._place}: takes about {duration}", sys.stderr)
+            write_text(f"{self._title} {format_place(self._place)}: takes about {duration}", sys.stderr)
         if self._is_terminal:
             self._draw(0.0)
 

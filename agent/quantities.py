@@ -84,6 +84,11 @@ def format_duration(seconds: float) -> str:
     return f"{seconds:.0f} s"
 
 
+def format_place(path: str) -> str:
+    """Return where a run measures, for a sentence: in /data, on /dev/sdb."""
+    return f"{'on' if path.startswith('/dev/') else 'in'} {path}"
+
+
 def format_value(value: float | None, unit: str) -> str:
     """Return a value in a base unit as the server's pages do: 33 415 IOPS, 137 MB/s, 1.24 ms; "–" if unknown.
 

@@ -10,7 +10,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, InvalidURL
@@ -170,6 +170,7 @@ class Client:
             },
         )
         self._sockets.clear()
+        host = request.host
         ended: SimpleQueue[Response | Exception] = SimpleQueue()
         timeout_s = min(self._timeout_s, limit_s)
         threading.Thread(target=_open, args=(self._opener, request, timeout_s, ended), daemon=True).start()
@@ -177,9 +178,11 @@ class Client:
             response = ended.get(timeout=limit_s)
         except Empty:
             self._cut()
-            return Response(problem=f"cannot reach the server: no answer within {limit_s:.3g} s")
+            response = Response(problem=f"cannot reach the server: no answer within {limit_s:.3g} s")
         if isinstance(response, Exception):
             raise response
+        if response.status is None and request.host != host:
+            response = replace(response, problem=f"{response.problem} (through the proxy {request.host})")
         self.shipped_version = response.headers.get(_VERSION_HEADER, self.shipped_version)
         return response
 

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import FrameType, TracebackType
 from typing import IO, Any, Callable, Sequence
 
@@ -377,14 +377,6 @@ def _kill(process: int) -> None:
         return  # ended meanwhile
 
 
-@dataclass(frozen=True)
-class Logs:
-    """The logs by file name; problem: why they are missing."""
-
-    logs: dict[str, str] = field(default_factory=dict)
-    problem: str | None = None
-
-
 def list_log_options(fio_version: str) -> tuple[str, ...]:
     """Return the options for logs with averages over 1 s; fio writes the files when a job ends."""
     kinds = tuple(f"--write_{kind}_log={LOG_PREFIX}" for kind in ("bw", "iops", "lat"))
@@ -393,21 +385,21 @@ def list_log_options(fio_version: str) -> tuple[str, ...]:
     return (*kinds, f"--log_avg_msec={_AVERAGED_MS}", *clock)
 
 
-def read_logs(directory: int) -> Logs:
-    """Return the logs in fio's directory, a descriptor: all, or none with the problem."""
+def read_logs(directory: int) -> dict[str, str]:
+    """Return the logs in fio's directory, a descriptor, by file name: all, or CannotMeasure without any."""
     try:
         names = sorted(name for name in os.listdir(directory) if _LOG_NAME.fullmatch(name))
         total = sum(os.stat(name, dir_fd=directory).st_size for name in names)
         if not names:
-            return Logs(problem="fio wrote no logs")
+            raise CannotMeasure("fio wrote no logs")
         if len(names) > _LOGS_MAXIMUM:
-            return Logs(problem=f"fio wrote {len(names)} logs; the maximum is {_LOGS_MAXIMUM}")
+            raise CannotMeasure(f"fio wrote {len(names)} logs; the maximum is {_LOGS_MAXIMUM}")
         if total > _LOGS_MAXIMUM_BYTES:
             limit = f"{_LOGS_MAXIMUM_BYTES // _MEGABYTE} MB"
-            return Logs(problem=f"fio's logs take {total / _MEGABYTE:.1f} MB; the maximum is {limit}")
-        return Logs({name: _read_log(name, directory) for name in names})
+            raise CannotMeasure(f"fio's logs take {total / _MEGABYTE:.1f} MB; the maximum is {limit}")
+        return {name: _read_log(name, directory) for name in names}
     except OSError as error:
-        return Logs(problem=f"cannot read fio's logs: {error}")
+        raise CannotMeasure(f"cannot read fio's logs: {error}") from None
 
 
 def _read_log(name: str, directory: int) -> str:

@@ -262,7 +262,9 @@ def run_gate(arguments: argparse.Namespace, session: Session) -> ExitCode:
     client = session.make_client()
     if arguments.outputs:
         _refuse_measuring(arguments)
-        _check_number(arguments.outputs)
+        if len(arguments.outputs) > RUNS_MAXIMUM:
+            text = f"{len(arguments.outputs)} files: the gate compares at most {RUNS_MAXIMUM} runs"
+            raise ConfigurationError(f"{text}; nothing was submitted")
         query = _make_fio_query(arguments, session)
         # All before the first request: a file that cannot be read must not leave the others submitted.
         bodies = [read_output_file(path) for path in arguments.outputs]
@@ -291,13 +293,6 @@ def _refuse_measuring(arguments: argparse.Namespace) -> None:
         if getattr(arguments, option) != default:
             name = option.replace("_", "-")
             raise ConfigurationError(f"--{name} cannot be used with FILE, which was measured before")
-
-
-def _check_number(paths: Sequence[str]) -> None:
-    if len(paths) > RUNS_MAXIMUM:
-        raise ConfigurationError(
-            f"{len(paths)} files: the gate compares at most {RUNS_MAXIMUM} runs; nothing was submitted"
-        )
 
 
 def _make_fio_query(arguments: argparse.Namespace, session: Session) -> str:
@@ -332,7 +327,9 @@ def _post_output(body: bytes, query: str, *, client: Client, session: Session, d
         if outcome == DeliveryOutcome.DELIVERED:
             return str(submission_id)
         if outcome != DeliveryOutcome.LATER:
-            raise _describe_refusal(response, outcome)
+            if outcome == DeliveryOutcome.REJECTED:
+                raise ResultRejected(f"the server rejected the file: {response.describe()}")
+            raise ConfigurationError(f"not submitted: {response.describe()}")
         delay_s = choose_delay(delay_s, read_retry_after(response))
         if time.monotonic() + delay_s > deadline:
             raise TryLater(
@@ -340,12 +337,6 @@ def _post_output(body: bytes, query: str, *, client: Client, session: Session, d
             )
         session.console.note(f"{response.describe()}; retrying in {format_duration(delay_s)}")
         time.sleep(delay_s)
-
-
-def _describe_refusal(response: Response, outcome: DeliveryOutcome) -> AgentError:
-    if outcome == DeliveryOutcome.REJECTED:
-        return ResultRejected(f"the server rejected the file: {response.describe()}")
-    return ConfigurationError(f"not submitted: {response.describe()}")
 
 
 def _measure_and_deliver(

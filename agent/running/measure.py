@@ -36,7 +36,7 @@ from agent.measuring.load import BusyLimits, Observation, check_load, observe
 from agent.measuring.methods import MethodContext, MethodResult, run_plan
 from agent.measuring.workspace import Workspace, check_resources, clean_leftovers
 from agent.profiles.profile import Plan, check_plan
-from agent.quantities import format_duration
+from agent.quantities import format_duration, format_place
 from agent.results import ResultRow
 from agent.running.session import Session
 from agent.storage.device_checks import Device, check_raw_device, hold_device
@@ -295,10 +295,11 @@ def _run_in_workspace(
 
 def _collect_logs(workspace: Workspace, session: Session) -> dict[str, str]:
     """Return fio's logs; a run without logs is still valid."""
-    found = read_logs(workspace.descriptor)
-    if found.problem:
-        session.console.warn(f"{found.problem}; the result has no logs")
-    return found.logs
+    try:
+        return read_logs(workspace.descriptor)
+    except CannotMeasure as error:
+        session.console.warn(f"{error}; the result has no logs")
+        return {}
 
 
 def _choose_engine(plan: Plan, fio: Fio | None, *, workspace: Workspace) -> tuple[str, bool, dict[str, str]]:
@@ -335,7 +336,7 @@ def _run_with_progress(
         is_quiet=session.console.is_quiet or session.console.is_unattended,
     )
     session.console.record(
-        f"{plan.profile.name} in {request.directory}: takes about {format_duration(plan.duration_s)}"
+        f"{plan.profile.name} {format_place(request.directory)}: takes about {format_duration(plan.duration_s)}"
     )
     progress.start()
     try:

@@ -12,6 +12,7 @@ from typing import Mapping, Sequence
 from agent.exit_codes import ConfigurationError
 from agent.files import replace_file
 from agent.programs import find_program
+from agent.quantities import format_place
 from agent.scheduling.timetable import Schedule, find_slots, format_interval, read_mark, write_mark
 
 _PREFIX = "bench-agent-"
@@ -135,7 +136,8 @@ def write_service(
     hardening = protection + ("" if is_user else _HARDENING)
     return _SERVICE.format(
         mark=write_mark(schedule),
-        description=_describe(schedule) + ("" if schedule.is_poll else f" in {_escape(schedule.directory)}"),
+        description=_describe(schedule)
+        + ("" if schedule.is_poll else f" {format_place(_escape(schedule.directory))}"),
         unit="" if is_user else _NETWORK,
         command=" ".join(quote(argument) for argument in command),
         user=f"User={user}\n" if user else "",

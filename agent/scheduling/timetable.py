@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Any, Iterable, Mapping
 
 from agent.exit_codes import ConfigurationError
-from agent.quantities import parse_duration
+from agent.quantities import format_place, parse_duration
 
 MINUTE_S, HOUR_S, DAY_S, WEEK_S = 60, 3600, 86400, 7 * 86400
 # Only divisors of an hour or a day: cron's `*/45` starts at :00 and :45, 15 minutes apart.
@@ -65,7 +65,7 @@ class Schedule:
         if self.is_poll:
             return f"poll every {format_interval(self.every_s)}"
         splay = f", up to {format_interval(self.splay_s)} later" if self.splay_s else ""
-        return f"{self.profile} in {self.directory} every {format_interval(self.every_s)}{splay}"
+        return f"{self.profile} {format_place(self.directory)} every {format_interval(self.every_s)}{splay}"
 
 
 @dataclass(frozen=True)

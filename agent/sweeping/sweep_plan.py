@@ -207,15 +207,12 @@ def describe_plan(plan: SweepPlan) -> str:
     """Return the plan as a few lines, for confirmation."""
     time = format_duration(plan.duration_s)
     largest = format_size(max(each.file_size_bytes for each in plan.rounds))
-    lines = [f"{_count_steps(plan)} of {plan.request.profile}, about {time}; largest test file: {largest}"]
+    count = "1 step" if len(plan.steps) == 1 else f"{len(plan.steps)} steps"
+    lines = [f"{count} of {plan.request.profile}, about {time}; largest test file: {largest}"]
     for each in plan.rounds:
         labels = "; ".join(step.label for step in each.steps)
         lines.append(f"  {describe_place(each)}: {labels}")
     return "\n".join(lines)
-
-
-def _count_steps(plan: SweepPlan) -> str:
-    return "1 step" if len(plan.steps) == 1 else f"{len(plan.steps)} steps"
 
 
 def render_commands(sections: Iterable[tuple[str, tuple[tuple[str, ...], ...]]]) -> Iterator[str]:

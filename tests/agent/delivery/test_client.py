@@ -233,6 +233,19 @@ def test_configured_proxy_is_used_without_one_in_the_environment(
     assert server.seen[0].path == "http://bench.example/api/v1/hosts/me"
 
 
+@pytest.mark.parametrize("url", ["http://bench.example", "https://bench.example"])
+def test_proxy_that_does_not_answer_is_named_without_its_password(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, "http://me:secret@127.0.0.1:9")
+
+    problem = make_client(url).request("GET", "/").describe()
+
+    assert "Connection refused (through the proxy 127.0.0.1:9)" in problem
+    assert "secret" not in problem
+
+
 def test_missing_ca_file_is_a_configuration_error() -> None:
     with pytest.raises(ConfigurationError, match=r"cannot use ca_file /none\.pem"):
         make_client("https://127.0.0.1:9", ca_file="/none.pem").request("GET", "/")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.exit_codes import CannotMeasure
 from agent.measuring import fio as logs
 from agent.measuring.fio import list_log_options, read_logs
 from tests.agent.conftest import FAKE_FIO, Machine, open_directory
@@ -72,8 +73,9 @@ def test_more_logs_than_the_server_accepts_are_omitted(tmp_path: Path) -> None:
     for number in range(201):
         (tmp_path / f"bench-agent_bw.{number}.log").write_text("0, 1, 0, 0\n")
 
-    with open_directory(tmp_path) as directory:
-        assert read_logs(directory).problem == "fio wrote 201 logs; the maximum is 200"
+    refusal = pytest.raises(CannotMeasure, match="fio wrote 201 logs; the maximum is 200")
+    with open_directory(tmp_path) as directory, refusal:
+        read_logs(directory)
 
 
 def test_only_logs_of_this_run_are_read(tmp_path: Path) -> None:
@@ -81,7 +83,7 @@ def test_only_logs_of_this_run_are_read(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"1, 2, 0, 0\n\xff")
 
     with open_directory(tmp_path) as directory:
-        assert read_logs(directory).logs == {"bench-agent_bw.1.log": "1, 2, 0, 0\n\ufffd"}
+        assert read_logs(directory) == {"bench-agent_bw.1.log": "1, 2, 0, 0\n\ufffd"}
 
 
 @pytest.mark.parametrize(

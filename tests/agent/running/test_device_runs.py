@@ -14,6 +14,7 @@ from agent.commands.cli import build_parser
 from agent.exit_codes import CannotMeasure
 from agent.profiles.profile import Plan, load_profile, make_plan
 from agent.running.experiment_command import STORED_OPTIONS
+from agent.scheduling.timetable import Schedule
 from agent.storage.device_checks import hold_device
 from tests.agent.conftest import Machine
 from tests.agent.sweeping.loops import OBSTACLE, make_loop, run_tool
@@ -99,6 +100,12 @@ def test_resumed_experiment_measures_what_it_measured_before() -> None:
     beside = {"command", "config", "dry_run", "json", "quiet"}
 
     assert (options.keys() & measured.keys()) - beside <= STORED_OPTIONS.keys()
+
+
+def test_schedule_is_on_a_device_and_in_a_directory() -> None:
+    places = [Schedule("saturation", path, 21600).describe() for path in ("/dev/sdx", "/data")]
+
+    assert places == ["saturation on /dev/sdx every 6 h", "saturation in /data every 6 h"]
 
 
 @pytest.fixture
@@ -226,4 +233,5 @@ def test_scheduled_device_is_named_by_its_link(
 
     assert ended.returncode == 0, ended.stderr
     assert f" --device {link} " in table.read_text()
+    assert f"saturation in {link} every 6 h" in ended.stdout
     assert "--directory" not in table.read_text()
