@@ -82,7 +82,7 @@ CORS_ORIGINS = read_origins("BENCHAPP_CORS_ORIGINS")
 if CORS_ORIGINS:
     INSTALLED_APPS.append("corsheaders")
     # Behind the middleware of headers: its answers to preflight requests have them as well.
-    MIDDLEWARE.insert(1, "benchapp.framework.api.cors.ReadOnlyCors")
+    MIDDLEWARE.insert(1, "benchapp.framework.pages.security.ReadOnlyCors")
     CORS_ALLOW_ALL_ORIGINS = CORS_ORIGINS == ["*"]
     CORS_ALLOWED_ORIGINS = [] if CORS_ALLOW_ALL_ORIGINS else CORS_ORIGINS
     CORS_URLS_REGEX = r"^/api/"

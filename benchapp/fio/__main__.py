@@ -10,8 +10,8 @@ import msgspec
 from benchapp.fio import UnreadableOutput, read_output
 from benchapp.fio.logs import Log, UnreadableLog, is_latency_in_ns, read_log, split_log_name
 from benchapp.fio.merging.jobs import add_totals
+from benchapp.fio.numbers import UNKNOWN_VERSION, Version, parse_version
 from benchapp.fio.report import Report
-from benchapp.fio.version import UNKNOWN_VERSION, Version, parse_version
 
 _USAGE = (
     "usage: python -m benchapp.fio [FILE…]   (- or no FILE: standard input; NAME_bw.1.log and the like: logs)"

@@ -9,7 +9,7 @@ from functools import cache
 from itertools import compress
 from typing import Final, Literal
 
-from benchapp.fio.version import UNKNOWN_VERSION, Version
+from benchapp.fio.numbers import UNKNOWN_VERSION, Version
 
 LogKind = Literal["bw", "iops", "lat", "clat", "slat"]
 LogDirection = Literal["read", "write", "trim"]

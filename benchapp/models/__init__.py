@@ -45,6 +45,7 @@ from benchapp.models.host import (
     InstalledSchedule,
     Scope,
     SignedLink,
+    TargetMapping,
     name_scopes,
 )
 from benchapp.models.incident import (
@@ -65,7 +66,7 @@ from benchapp.models.planned_event import (
     PlannedEventState,
 )
 from benchapp.models.price import PRICE_AMOUNTS, Price
-from benchapp.models.run_request import (
+from benchapp.models.requests import (
     CONFIRMATION_RUNS_MAXIMUM,
     DAILY_SHARE_DEFAULT,
     DAILY_SHARE_MAXIMUM,
@@ -110,7 +111,6 @@ from benchapp.models.subscription import (
     Subscription,
     ThresholdViolation,
 )
-from benchapp.models.target_mapping import TargetMapping
 from benchapp.models.wanted_schedule import (
     WANTED_SCHEDULES_MAXIMUM,
     ScheduleAdoption,

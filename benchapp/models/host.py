@@ -10,7 +10,8 @@ from typing import Final, Self
 from django.db import models
 
 from benchapp.catalog.metrics import format_count
-from benchapp.models.account import User
+from benchapp.models.account import User, name_person
+from benchapp.models.list_entry import Resource
 
 # The host of the sample data (manage.py load_sample). Counts of hosts leave it out: nothing runs on it.
 SAMPLE_HOST: Final = "ebs-2013"
@@ -226,3 +227,43 @@ class SignedLink(models.Model):
 
     def __str__(self) -> str:
         return f"signed link {self.pk} to {self.url}"
+
+
+class TargetMapping(Resource):
+    """Targets of a host or pool that match a pattern have one name.
+
+    scope: host:NAME or pool:NAME. pattern: a shell pattern, compared with the name and with the path that fio opens.
+    removed_at: when it was removed; the row goes when history has been read again. null while it applies.
+    """
+
+    given = ("scope", "pattern", "target_name")
+
+    scope = models.CharField(max_length=260)
+    pattern = models.CharField(max_length=200)
+    target_name = models.CharField(max_length=200)
+    created_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    created_at = models.DateTimeField(auto_now_add=True)
+    removed_at = models.DateTimeField(null=True, blank=True, help_text="server's clock")
+
+    class Meta:
+        constraints = (
+            # Also serves storage.read.target_mappings: those of some hosts and pools.
+            models.UniqueConstraint(
+                fields=["scope", "pattern"],
+                condition=models.Q(removed_at__isnull=True),
+                name="target_mapping_is_unique",
+            ),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.pattern} → {self.target_name}"
+
+    @property
+    def created_by_name(self) -> str:
+        """Return who added it; "" if that is not known."""
+        return name_person(self.created_by)
+
+    @property
+    def place(self) -> str:
+        """Return the host or pool in words: "host db-1"."""
+        return self.scope.replace(":", " ", 1)

@@ -5,7 +5,7 @@ from django.db import models
 from benchapp.models.account import User, name_person
 from benchapp.models.host import Host
 from benchapp.models.list_entry import Resource
-from benchapp.models.request_policy import describe_parameters, write_clock, write_interval
+from benchapp.models.requests import describe_parameters, write_clock, write_interval
 
 WANTED_SCHEDULES_MAXIMUM = 20
 

@@ -47,8 +47,7 @@ from benchapp.framework.api.view import ApiView, read_body
 from benchapp.framework.queue import wake_notify
 from benchapp.framework.times import format_moment
 from benchapp.framework.write.conflicts import BadValue
-from benchapp.incidents.read.incidents import list_incidents
-from benchapp.incidents.read.shapes import IncidentFilter, Tab
+from benchapp.incidents.read.incidents import IncidentFilter, Tab, list_incidents
 from benchapp.layouts.rules.answers import LayoutFacts
 from benchapp.layouts.rules.ranking import Verdict
 from benchapp.models import Channel, Incident, Role, Scope, Severity, Subscription, User

@@ -26,7 +26,7 @@ from benchapp.models import (
     ThresholdViolation,
     User,
 )
-from benchapp.storage.read.target_mappings import list_mappings
+from benchapp.storage.read.hosts import list_mappings
 from benchapp.storage.target_mappings import request_reread
 from benchapp.storage.write.hosts import SERIES_KEY_VERSION, note_change, series_key
 

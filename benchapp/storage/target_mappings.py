@@ -15,7 +15,7 @@ from benchapp.intake.normalize.batch import BATCH_BYTES, IMPORT_LOCK, exclude_im
 from benchapp.intake.normalize.preview import plan_all_in_process
 from benchapp.intake.normalize.reparse import renormalize_batch
 from benchapp.models import REREAD, AuditKind, Host, State, Submission, TargetMapping, User
-from benchapp.storage.read.target_mappings import list_mappings
+from benchapp.storage.read.hosts import list_mappings
 
 # Reading as many results, the newest ones, takes 2 s (measured), in which others of the series wait.
 PREVIEW_MAXIMUM: Final = 500

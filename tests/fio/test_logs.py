@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchapp.fio.logs import Log, UnreadableLog, read_log, read_log_name, split_log_name
-from benchapp.fio.version import Version
+from benchapp.fio.numbers import Version
 from tests.fio.outputs import read_bytes
 
 FIO_2: Version = (2, 16, 0)

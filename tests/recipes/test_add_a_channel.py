@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from benchapp.notices.channels.message import Message, render_text
+from benchapp.notices.channels.transport import Message, render_text
 from benchapp.notices.channels.posting import PostingTransport
 
 
@@ -37,7 +37,7 @@ from benchapp.notices.api import SubscriptionInput
 from benchapp.framework.write.conflicts import BadValue
 from benchapp.models import Subscription
 from benchapp.models.subscription import hide_secret
-from benchapp.notices.channels.message import make_test_message
+from benchapp.notices.channels.transport import make_test_message
 from benchapp.notices.channels.transport import get_transport
 from benchapp.notices.write.subscriptions import check_subscription
 from benchapp.notices.pages import SubscriptionForm

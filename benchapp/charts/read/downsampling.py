@@ -12,7 +12,7 @@ from psycopg import sql
 from benchapp.charts.rules.downsampling import Buckets, SampledPoints, thin_points
 from benchapp.framework.read.binary_columns import fetch_arrays
 from benchapp.series.read.points import check_metrics
-from benchapp.series.validity.badges import CODES, HARMLESS
+from benchapp.series.validity.rules import CODES, HARMLESS
 
 # Each code of a badge is a bit, so that the columns stay numbers. Only rows that bear any pay for the look.
 _BADGE_BITS: Final = sql.SQL(

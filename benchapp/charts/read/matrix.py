@@ -11,7 +11,7 @@ from msgspec import Meta
 from benchapp.catalog.dimensions import DIMENSIONS, Dimension, find_dimension
 from benchapp.catalog.grammar import Filter, Value
 from benchapp.catalog.metrics import CATALOG, Metric
-from benchapp.charts.read.axes import make_axis
+from benchapp.charts.read.axes import SeriesTable, make_axis
 from benchapp.charts.read.chart import BadChart, Chart, ChartCell, ChartLine, ChartPanel
 from benchapp.charts.read.scaling_cells import FAILED
 from benchapp.charts.read.scaling_defaults import (
@@ -24,7 +24,6 @@ from benchapp.charts.read.scaling_defaults import (
     measure_choices,
 )
 from benchapp.charts.read.series_columns import read_table
-from benchapp.charts.read.series_table import SeriesTable
 from benchapp.framework.read.binary_columns import CHART_S, read_cached, to_us
 from benchapp.incidents.read.series_status import (
     SeriesMark,

@@ -18,6 +18,7 @@ from benchapp.charts.read.axes import (
     BadAxis,
     GroupCount,
     SeriesGroup,
+    SeriesTable,
     find_axis,
     make_axis,
     order_axis_value,
@@ -65,7 +66,6 @@ from benchapp.charts.read.scaling_shapes import (
     parse_target,
 )
 from benchapp.charts.read.series_columns import read_table
-from benchapp.charts.read.series_table import SeriesTable
 from benchapp.framework.read.binary_columns import CHART_S, read_cached
 from benchapp.series.read.levels import count_kinds
 from benchapp.series.read.selected_levels import PAST_SERIES_MAXIMUM

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from benchapp.catalog.dimensions import split_pattern
 from benchapp.catalog.metrics import CATALOG, format_with_unit
-from benchapp.charts.read.axes import AxisValue, make_axis
+from benchapp.charts.read.axes import AxisValue, SeriesTable, make_axis
 from benchapp.charts.read.chart import ChartCell, ChartLine, ScalingRun
 from benchapp.charts.read.scaling_defaults import Axes, list_settings
 from benchapp.charts.read.scaling_shapes import (
@@ -25,7 +25,6 @@ from benchapp.charts.read.scaling_shapes import (
     ScalingMetric,
     ScalingTarget,
 )
-from benchapp.charts.read.series_table import SeriesTable
 from benchapp.framework.read.binary_columns import from_us
 from benchapp.framework.read.limits import KnownLimit, read_known_limits
 from benchapp.incidents.read.series_status import (

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from benchapp.catalog.dimensions import DIMENSIONS, SERIES_DIMENSIONS
 from benchapp.catalog.grammar import Filter, Term, Test, Value, write_filter
-from benchapp.charts.read.axes import GROUP, AxisValue, split_axis
-from benchapp.charts.read.series_table import Codes, SeriesTable
+from benchapp.charts.read.axes import GROUP, AxisValue, Codes, SeriesTable, split_axis
 from benchapp.series.read.levels import read_current_columns
 from benchapp.series.read.titles import order_value
 

@@ -22,8 +22,7 @@ from psycopg import sql
 
 from benchapp.catalog.dimensions import SERIES_DIMENSIONS
 from benchapp.catalog.grammar import Filter
-from benchapp.charts.read.axes import SeriesGroup, add_group_mask, number_groups
-from benchapp.charts.read.series_table import Codes, SeriesTable
+from benchapp.charts.read.axes import Codes, SeriesGroup, SeriesTable, add_group_mask, number_groups
 from benchapp.framework.read.binary_columns import fetch_arrays, write_ids
 from benchapp.models import TARGET_FIELDS, WORKLOAD_FIELDS, Series
 from benchapp.models.filtering import match_series

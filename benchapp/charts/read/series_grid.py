@@ -14,9 +14,9 @@ from psycopg import sql
 from benchapp.catalog.dimensions import name_pattern
 from benchapp.catalog.grammar import Filter
 from benchapp.catalog.metrics import CATALOG, Metric
+from benchapp.charts.read.axes import SeriesTable
 from benchapp.charts.read.history import name_lines
 from benchapp.charts.read.series_columns import read_table
-from benchapp.charts.read.series_table import SeriesTable
 from benchapp.framework.read.binary_columns import CHART_S, fetch_rows, read_cached
 from benchapp.incidents.read.series_status import SeriesMark, rank_mark, read_series_marks
 from benchapp.models.measurement import are_same_kind, select_kind

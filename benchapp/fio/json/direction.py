@@ -15,7 +15,7 @@ from benchapp.fio.json.shape import (
     PrintedLatency,
     list_odd,
 )
-from benchapp.fio.numbers import BIGINT_MAXIMUM, read_amount, read_count
+from benchapp.fio.numbers import BIGINT_MAXIMUM, SAMPLES_SUMMED, Version, read_amount, read_count
 from benchapp.fio.report import (
     IDLE,
     USUAL_PERCENTS,
@@ -26,7 +26,6 @@ from benchapp.fio.report import (
     SourceFacts,
     collect_sources,
 )
-from benchapp.fio.version import SAMPLES_SUMMED, Version
 
 # fio's own limit.
 _PERCENTILES_MAXIMUM: Final = 20

@@ -29,9 +29,8 @@ from benchapp.fio.json.shape import (
     PrintedSteadyState,
 )
 from benchapp.fio.merging.jobs import RUNTIME_IN_US, correct_runtime, measure_growth_ms, roll_up
-from benchapp.fio.numbers import read_moment
+from benchapp.fio.numbers import Version, parse_version, read_moment
 from benchapp.fio.report import Direction, DirectionName, Disk, Document, Job, Notes, SteadyState, make_disk
-from benchapp.fio.version import Version, parse_version
 from benchapp.fio.workload import AGGREGATE, count_jobs_asked, is_set, list_directions_asked, overlay_options
 
 

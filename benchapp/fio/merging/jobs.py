@@ -7,9 +7,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from benchapp.fio.merging.directions import CLONES, DIRECTIONS, GROUPS, did_io, merge_alike, merge_directions
-from benchapp.fio.numbers import INTEGER_MAXIMUM, read_amount
+from benchapp.fio.numbers import INTEGER_MAXIMUM, Version, read_amount
 from benchapp.fio.report import Direction, Document, Group, Job, Notes, Report, Total
-from benchapp.fio.version import Version
 from benchapp.fio.workload import count_jobs_asked, is_set
 
 # fio prints whole IOPS; a size that is drawn from a range has a mean.

@@ -10,9 +10,15 @@ import orjson
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from benchapp.fio.numbers import INTEGER_MAXIMUM, read_amount, read_count
+from benchapp.fio.numbers import (
+    INTEGER_MAXIMUM,
+    SAMPLES_SUMMED,
+    Version,
+    parse_version,
+    read_amount,
+    read_count,
+)
 from benchapp.fio.report import Direction, DirectionName, Disk, Job, Latency, Samples, ValueSources, make_disk
-from benchapp.fio.version import SAMPLES_SUMMED, Version, parse_version
 
 _BANDWIDTH_SOURCES: Final = {
     "exact": "io in KiB × 1024 / runtime; the printed bw, cut to whole KiB/s, agrees",

@@ -8,11 +8,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from benchapp.fio.numbers import BIGINT_MAXIMUM, read_count
+from benchapp.fio.numbers import BIGINT_MAXIMUM, SAMPLES_SUMMED, UNKNOWN_VERSION, Version, read_count
 from benchapp.fio.report import USUAL_PERCENTS, Direction, DirectionName, Latency, Notes, Samples
 from benchapp.fio.text_report.draft import DirectionDraft
 from benchapp.fio.text_report.figures import DirectionFindings, read_rates
-from benchapp.fio.version import SAMPLES_SUMMED, UNKNOWN_VERSION, Version
 
 _UNITS_NS: Final[Mapping[str, int]] = {"nsec": 1, "usec": 1000, "msec": 1_000_000, "sec": 1_000_000_000}
 _FACTORS: Final[Mapping[str, int]] = {"k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}

@@ -9,9 +9,8 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from benchapp.fio.numbers import BIGINT_MAXIMUM, read_amount, read_count
+from benchapp.fio.numbers import BIGINT_MAXIMUM, UNKNOWN_VERSION, Version, read_amount, read_count
 from benchapp.fio.report import Notes
-from benchapp.fio.version import UNKNOWN_VERSION, Version
 
 _FIGURE: Final = re.compile(
     r"([0-9]{1,20}+)(?:\.([0-9]{1,9}+))?([KMGTPE]i|[kKMGTPE])?+ ?+(B|bit|b)?+(?:/s)?+"

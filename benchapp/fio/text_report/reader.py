@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from benchapp.fio.json.documents import DOCUMENTS_MAXIMUM, check_job_count
 from benchapp.fio.merging.jobs import measure_growth_ms
+from benchapp.fio.numbers import Version, parse_version
 from benchapp.fio.report import Notes, Reading, UnreadableOutput
 from benchapp.fio.text_report.direction import count_issued, read_issued
 from benchapp.fio.text_report.draft import (
@@ -25,7 +26,6 @@ from benchapp.fio.text_report.draft import (
 )
 from benchapp.fio.text_report.figures import MODERN, OLD_BYTES, OLD_COUNTS, read_figure
 from benchapp.fio.text_report.report import build_document
-from benchapp.fio.version import Version, parse_version
 from benchapp.fio.workload import AGGREGATE
 
 # 11.9 MiB may print as 11.0 before 3.26; decimals before 2.20 are junk.

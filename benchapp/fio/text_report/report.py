@@ -10,7 +10,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from benchapp.fio.merging.jobs import RUNTIME_IN_US, correct_runtime, roll_up
-from benchapp.fio.numbers import INTEGER_MAXIMUM, read_amount, read_count, read_errno
+from benchapp.fio.numbers import INTEGER_MAXIMUM, Version, parse_version, read_amount, read_count, read_errno
 from benchapp.fio.report import (
     IDLE,
     PRINTED_DIRECTIONS,
@@ -33,7 +33,6 @@ from benchapp.fio.text_report.direction import (
 )
 from benchapp.fio.text_report.draft import Header, JobDraft, ReportDraft
 from benchapp.fio.text_report.figures import MODERN, OLD_BYTES, read_figure
-from benchapp.fio.version import Version, parse_version
 from benchapp.fio.workload import AGGREGATE, list_directions_asked
 
 _DEPTH_LENGTH_MAXIMUM: Final = 1000

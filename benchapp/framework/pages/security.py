@@ -12,6 +12,7 @@ from typing import Final
 
 import brotli
 import structlog
+from corsheaders.middleware import CorsMiddleware
 from django.conf import settings
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
@@ -181,3 +182,16 @@ def _compress_with_brotli(response: HttpResponse) -> HttpResponse:
     if etag.startswith('"'):
         response.headers["ETag"] = f"W/{etag}"
     return response
+
+
+class ReadOnlyCors(CorsMiddleware):
+    """CORS for the methods of CORS_ALLOW_METHODS alone.
+
+    A browser compares the listed methods with every method but POST, which it sends after any preflight that succeeds
+    (Fetch standard, "CORS-preflight fetch"). So the preflight of another method gets no CORS headers.
+    """
+
+    def is_enabled(self, request: HttpRequest) -> bool:
+        """Return whether the answer to this request has CORS headers."""
+        asked = request.headers.get("Access-Control-Request-Method") if request.method == "OPTIONS" else None
+        return (asked or request.method) in settings.CORS_ALLOW_METHODS and super().is_enabled(request)

@@ -57,8 +57,13 @@ from benchapp.incidents.actions.triage import BadTriage, NotPossible, Step, Unkn
 from benchapp.incidents.actions.undo import BULK_ACTIONS, BULK_MAXIMUM, BulkReport, take_bulk_steps, undo_bulk
 from benchapp.incidents.api.changes import ChangeAnswer, describe_change
 from benchapp.incidents.read.changes import CHANGE_SORTS
-from benchapp.incidents.read.incidents import list_incidents, read_incident
-from benchapp.incidents.read.shapes import IncidentDetail, IncidentFilter, Tab
+from benchapp.incidents.read.incidents import (
+    IncidentDetail,
+    IncidentFilter,
+    Tab,
+    list_incidents,
+    read_incident,
+)
 from benchapp.models import Incident, IncidentState, Role, Severity, User, Verdict
 from benchapp.models.incident import LINK_LABEL_MAXIMUM
 

@@ -56,6 +56,12 @@ from benchapp.incidents.read.affected_matrix import (
 )
 from benchapp.incidents.read.changes import ChangeRow, SidePoint, read_sides, summarize_side
 from benchapp.incidents.read.incidents import (
+    ChangeColumn,
+    ChangeOrder,
+    EventRow,
+    IncidentDetail,
+    IncidentFilter,
+    Tab,
     count_tabs,
     list_editors,
     list_incidents,
@@ -66,16 +72,8 @@ from benchapp.incidents.read.incidents import (
 )
 from benchapp.incidents.read.maintenance import list_mutes
 from benchapp.incidents.read.series_status import count_detection_status
-from benchapp.incidents.read.shapes import (
-    ChangeColumn,
-    ChangeOrder,
-    EventRow,
-    IncidentDetail,
-    IncidentFilter,
-    Tab,
-)
 from benchapp.models import DetectionStatus, Incident, Role, Severity, Verdict
-from benchapp.requests.pages.panel import make_request_panel
+from benchapp.requests.pages.run_requests import make_request_panel
 from benchapp.requests.read.run_requests import RequestFilter, list_latest_runs
 from benchapp.series.read.dimension_values import has_series
 

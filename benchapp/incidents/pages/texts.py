@@ -21,8 +21,8 @@ from benchapp.charts.texts.history import describe_slope, describe_variability
 from benchapp.framework.times import format_age, format_moment
 from benchapp.incidents.actions.baselines import AcceptedLevel
 from benchapp.incidents.read.changes import ChangeRow, SeriesName, find_ended
+from benchapp.incidents.read.incidents import EventRow, IncidentDetail, Tab
 from benchapp.incidents.read.series_status import DetectionStatusCounts, DetectionStatusRow
-from benchapp.incidents.read.shapes import EventRow, IncidentDetail, Tab
 from benchapp.models import ChangeState, DetectionStatus, Incident, Severity, name_scopes
 
 # Confidence closer to 1 than this is shown as "> 99.99 %"; closer than the second one gets two digits.

@@ -12,7 +12,7 @@ from django.db.models import Max, Q
 from benchapp.catalog.dimensions import name_pattern
 from benchapp.catalog.grammar import Filter
 from benchapp.catalog.metrics import SMALLEST_CHANGES
-from benchapp.detection.rules.staleness import is_stale
+from benchapp.detection.rules.levels import is_stale
 from benchapp.incidents.read.changes import SeriesName, name_series
 from benchapp.incidents.rules.benchmark_health import (
     PERIOD_DAYS,

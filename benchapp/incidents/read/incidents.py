@@ -1,43 +1,136 @@
 """Incidents: the inbox, and one incident with its changes, what they have in common, and its activity."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from datetime import timedelta
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 from django.utils import timezone
 
+from benchapp.catalog.grammar import Filter
 from benchapp.catalog.metrics import CATALOG, SMALLEST_CHANGES
 from benchapp.framework.read.binary_columns import fetch_rows
 from benchapp.framework.read.pagination import Cursor, Page, SizeCursor, cut_page
 from benchapp.incidents.read.changes import (
+    ChangeRow,
     ChangeSort,
     make_change_cursor,
     read_change_cursor,
     read_change_rows,
 )
 from benchapp.incidents.read.series_status import SEVERITY_ORDER
-from benchapp.incidents.read.shapes import (
-    ChangeColumn,
-    ChangeOrder,
-    EventRow,
-    IncidentDetail,
-    IncidentFilter,
-    LastAction,
-    Tab,
-)
 from benchapp.incidents.rules.incidents import measure_multiple
-from benchapp.models import (
-    Change,
-    ChangeState,
-    Incident,
-    IncidentEvent,
-    IncidentState,
-    User,
-    name_person,
-)
+from benchapp.models import Change, ChangeState, Incident, IncidentEvent, IncidentState, User, name_person
 from benchapp.models.filtering import match_changes
+
+
+class Tab(StrEnum):
+    """A tab of the inbox; only the last two contain improvements."""
+
+    OPEN = "open"
+    NEW = "new"
+    ACKNOWLEDGED = "acknowledged"
+    SNOOZED = "snoozed"
+    RECOVERED = "recovered"
+    RESOLVED = "resolved"
+    IMPROVEMENTS = "improvements"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentFilter:
+    """Which incidents to list. match: filter of the series of any of its changes.
+
+    from_at inclusive, to_at exclusive: when they began. state, severity, is_regression: None means any.
+    """
+
+    tab: Tab = Tab.ALL
+    match: Filter = field(default_factory=Filter)
+    state: str | None = None
+    severity: str | None = None
+    is_regression: bool | None = None
+    from_at: datetime | None = None
+    to_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """One event of the activity. by_name: "" for automatic events. has_before: it can be undone."""
+
+    id: int
+    at: datetime
+    by_id: int | None
+    by_name: str
+    kind: str
+    text: str
+    undone_at: datetime | None
+    has_before: bool
+
+
+class ChangeColumn(StrEnum):
+    """A column by which the changes of an incident are sorted."""
+
+    SERIES = "series"
+    METRIC = "metric"
+    BEFORE = "before"
+    AFTER = "after"
+    CHANGE = "change"
+    SINCE = "since"
+    STATE = "state"
+    CONFIDENCE = "confidence"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeOrder:
+    """How the changes of an incident are sorted; withdrawn ones are always last.
+
+    CHANGE is by size in multiples of the metric's threshold, BEFORE and AFTER by metric and value.
+    """
+
+    column: ChangeColumn = ChangeColumn.CHANGE
+    is_descending: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentDetail:
+    """One incident. changes: in the order asked for; changes_left_out: how many more there are.
+
+    Live changes are those not withdrawn. largest: None without live changes. scopes, workloads: of the live changes,
+    without duplicates; workloads as "4k random read": one if it is that of all. live_count: changes of all metrics.
+    events: oldest first.
+    """
+
+    row: Incident
+    changes: tuple[ChangeRow, ...]
+    changes_left_out: int
+    largest: ChangeRow | None
+    scopes: tuple[str, ...]
+    workloads: tuple[str, ...]
+    live_count: int
+    events: tuple[EventRow, ...]
+
+    @property
+    def change_count(self) -> int:
+        """Return the number of all its changes, withdrawn ones too."""
+        return len(self.changes) + self.changes_left_out
+
+
+@dataclass(frozen=True, slots=True)
+class LastAction:
+    """A person's last action, which can be undone.
+
+    bulk: the key of an action on several incidents, "" on one; incidents: how many of them are not undone.
+    """
+
+    event_id: int
+    incident_id: int
+    kind: str
+    at: datetime
+    bulk: str = ""
+    incidents: int = 1
+
 
 # Workloads whose titles are compared; of more it is not known that all have the same.
 _WORKLOADS_MAXIMUM: Final = 50

@@ -15,7 +15,7 @@ from msgspec import Meta
 from benchapp.catalog.grammar import Filter
 from benchapp.catalog.metrics import SMALLEST_CHANGES, find_detected_metric, list_detected_metrics
 from benchapp.detection.rules.baselines import DRIFT_RUNS_MINIMUM
-from benchapp.detection.rules.staleness import INTERVAL_FROM, INTERVALS, STALE_AFTER
+from benchapp.detection.rules.levels import INTERVAL_FROM, INTERVALS, STALE_AFTER
 from benchapp.framework.read.binary_columns import fetch_rows, write_ids
 from benchapp.framework.read.pagination import Cursor, Page, behind, cut_page, read_cursor
 from benchapp.incidents.read.changes import SeriesName, name_series

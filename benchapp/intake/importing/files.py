@@ -26,7 +26,7 @@ from benchapp.intake.posts.submissions import (
     retry_submission,
 )
 from benchapp.models import Host, Measurement, State, Submission
-from benchapp.series.validity.badges import SEVERAL_TARGETS
+from benchapp.series.validity.rules import SEVERAL_TARGETS
 from benchapp.storage.write.hosts import check_host_name
 
 # File names listed per group; a folder of a million files must not fill the memory.

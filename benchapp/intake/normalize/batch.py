@@ -26,7 +26,7 @@ from benchapp.intake.posts.submissions import unpack
 from benchapp.models import Attempt, Host, Kind, State, Submission
 from benchapp.models.submission import REJECTED_CODE
 from benchapp.requests.write.polling import settle_requests
-from benchapp.storage.read.target_mappings import read_name_mappings
+from benchapp.storage.read.hosts import read_name_mappings
 
 log = structlog.get_logger(__name__)
 

@@ -7,9 +7,7 @@ from benchapp.fio.merging.directions import coarsen_bins, is_saturated
 from benchapp.fio.report import Direction, Group, Latency
 from benchapp.fio.workload import WorkloadSpec
 from benchapp.intake.normalize.validity_inputs import RunContext, collect_validity_inputs
-from benchapp.series.validity.badges import Badge
-from benchapp.series.validity.inputs import Steadiness
-from benchapp.series.validity.rules import is_too_few, judge_validity
+from benchapp.series.validity.rules import Badge, Steadiness, is_too_few, judge_validity
 
 
 def measurement_columns(

@@ -37,8 +37,7 @@ from benchapp.intake.posts.published_document import (
     ReportedRun,
     read_reported,
 )
-from benchapp.series.validity.badges import sort_codes
-from benchapp.series.validity.inputs import RunFailure
+from benchapp.series.validity.rules import RunFailure, sort_codes
 from benchapp.storage.rules.target_name import MeasuredTarget, name_target
 from benchapp.storage.write.hosts import canonical_json, environment_key, key_of, series_key
 

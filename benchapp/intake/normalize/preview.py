@@ -16,7 +16,7 @@ from benchapp.intake.normalize.series_lookup import find_series, list_planned
 from benchapp.intake.posts.format_check import Fault, check_format_quickly
 from benchapp.intake.posts.submissions import IncomingSubmission
 from benchapp.models import TARGET_FIELDS, WORKLOAD_FIELDS, Host, Series
-from benchapp.storage.read.target_mappings import read_name_mappings
+from benchapp.storage.read.hosts import read_name_mappings
 
 # Existing series that a new one is compared with, those with the newest runs; comparing takes 10 µs each.
 _CANDIDATES_MAXIMUM: Final = 500

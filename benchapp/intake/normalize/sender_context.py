@@ -14,7 +14,7 @@ from benchapp.fio.report import Report
 from benchapp.intake.posts.envelope import BadEnvelope, SendingAgent, read_envelope
 from benchapp.intake.posts.metadata import read_environment, read_target
 from benchapp.models import Kind
-from benchapp.series.validity.inputs import RunFailure
+from benchapp.series.validity.rules import RunFailure
 from benchapp.storage.rules.target_name import NameMapping
 
 # fio exits with status 0 after a signal that killed one of its jobs, old versions after any signal.

@@ -18,9 +18,9 @@ from benchapp.fio.logs import (
     read_log,
     split_log_name,
 )
+from benchapp.fio.numbers import parse_version
 from benchapp.fio.report import Document, Group, Note, Report
-from benchapp.fio.version import parse_version
-from benchapp.series.validity.inputs import Steadiness
+from benchapp.series.validity.rules import Steadiness
 from benchapp.series.validity.trace import TraceBuckets, TraceLog, find_window, judge_steady, make_trace
 
 # The soft time limit of a task is 90 s; a million lines as fio writes them take 3 s, at most 6 s (measured).

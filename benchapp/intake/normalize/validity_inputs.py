@@ -16,8 +16,7 @@ from benchapp.fio.merging.directions import did_io, is_saturated
 from benchapp.fio.report import Direction, Document, Group, Job, Latency, Samples, SteadyState
 from benchapp.fio.workload import WorkloadSpec, parse_size
 from benchapp.framework.read.limits import read_known_limits
-from benchapp.series.validity.badges import format_size
-from benchapp.series.validity.inputs import RunFailure, Steadiness, SustainedRate, ValidityInputs
+from benchapp.series.validity.rules import RunFailure, Steadiness, SustainedRate, ValidityInputs, format_size
 
 
 def _split(names: str) -> tuple[str, ...]:

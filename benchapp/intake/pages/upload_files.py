@@ -49,10 +49,22 @@ from benchapp.intake.posts.submissions import (
     accept_submission,
     find_known,
 )
-from benchapp.layouts.read.target_values import list_target_values
-from benchapp.models import Host, Role
+from benchapp.models import Host, Role, Target
 from benchapp.series.read.titles import describe_target, describe_value, describe_workload, join_titles
-from benchapp.series.validity.badges import SEVERAL_TARGETS
+from benchapp.series.validity.rules import SEVERAL_TARGETS
+
+# The newest layouts: an installation has a few hundred.
+_TARGETS_MAXIMUM: Final = 2000
+_TEXTS: Final = ("volume_type", "raid_level", "filesystem", "instance_type")
+
+
+def list_target_values() -> Mapping[str, tuple[str, ...]]:
+    """Return the values of the newest layouts by field, in alphabetical order; one query."""
+    rows = list(Target.objects.order_by("-pk").values_list(*_TEXTS)[:_TARGETS_MAXIMUM])
+    return {
+        name: tuple(sorted({row[place] for row in rows} - {None, ""})) for place, name in enumerate(_TEXTS)
+    }
+
 
 TABLE_BYTES_MAXIMUM: Final = 2**20
 _SELECTED: Final = {

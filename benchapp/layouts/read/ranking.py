@@ -12,6 +12,7 @@ from django.utils import timezone
 from numpy.typing import NDArray
 
 from benchapp.catalog.grammar import Filter, parse_term
+from benchapp.charts.read.axes import SeriesTable
 from benchapp.charts.read.scaling_defaults import (
     FixedDimension,
     add_fixed_terms,
@@ -20,7 +21,6 @@ from benchapp.charts.read.scaling_defaults import (
 )
 from benchapp.charts.read.scaling_shapes import SCALING_METRICS
 from benchapp.charts.read.series_columns import read_table
-from benchapp.charts.read.series_table import SeriesTable
 from benchapp.framework.read.binary_columns import CHART_S, from_us, read_cached, to_us
 from benchapp.incidents.read.series_status import LevelValues, list_open_incidents, read_series_marks
 from benchapp.layouts.read.prices import PriceList, find_region, list_prices, select_prices

@@ -14,7 +14,7 @@ from msgspec import Meta
 
 from benchapp.framework.read.binary_columns import fetch_rows
 from benchapp.models import Measurement, Run, Series
-from benchapp.models.request_policy import RunSpecification, read_specification
+from benchapp.models.requests import RunSpecification, read_specification
 
 # Measurements that are looked at, the newest of each series: one that is measured often must not hide the others.
 _ROWS_MAXIMUM: Final = 500

@@ -34,8 +34,7 @@ from django.conf import settings
 
 from benchapp import __version__
 from benchapp.models import Subscription
-from benchapp.notices.channels.message import Message
-from benchapp.notices.channels.transport import AddressRefused, NotDelivered, Transport
+from benchapp.notices.channels.transport import AddressRefused, Message, NotDelivered, Transport
 
 URL_MAXIMUM: Final = 500
 _PRINTABLE: Final = re.compile(r"[\x21-\x7e]+")

@@ -29,7 +29,7 @@ from benchapp.models import (
     User,
 )
 from benchapp.notices.channels.email.transport import send_messages
-from benchapp.notices.channels.message import Message
+from benchapp.notices.channels.transport import Message
 from benchapp.notices.write.delivery_times import GIVE_UP_AFTER
 
 # A mail sent on Friday may be read on Monday.

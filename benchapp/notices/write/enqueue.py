@@ -25,8 +25,13 @@ from benchapp.models import (
     Verdict,
 )
 from benchapp.models.filtering import match_series
-from benchapp.notices.channels.message import CLOSING_KINDS, Message, make_test_message
-from benchapp.notices.channels.transport import NotDelivered, get_transport
+from benchapp.notices.channels.transport import (
+    CLOSING_KINDS,
+    Message,
+    NotDelivered,
+    get_transport,
+    make_test_message,
+)
 from benchapp.notices.write.email_confirmation import (
     MESSAGE_KIND,
     add_link,

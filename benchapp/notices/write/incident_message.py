@@ -18,7 +18,7 @@ from benchapp.catalog.metrics import (
 from benchapp.detection.rules.baselines import DRIFT_METHOD
 from benchapp.framework.times import format_utc_moment, to_iso
 from benchapp.models import Change, Incident, IncidentEvent, Series, Verdict, read_slope
-from benchapp.notices.channels.message import CLOSING_KINDS, Message, MessageLevel, to_one_line
+from benchapp.notices.channels.transport import CLOSING_KINDS, Message, MessageLevel, to_one_line
 
 # The page has all of them.
 LEVELS_SHOWN: Final = 5

@@ -25,7 +25,7 @@ from benchapp.layouts.rules.answers import (
     find_cause,
 )
 from benchapp.models import StoredLayoutAnswer, Subscription
-from benchapp.notices.channels.message import Message, to_one_line
+from benchapp.notices.channels.transport import Message, to_one_line
 from benchapp.notices.write.outbox import Draft, lock_subscription, put_notices
 
 

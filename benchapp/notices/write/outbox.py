@@ -29,8 +29,7 @@ from django.utils import timezone
 
 from benchapp.framework.write.conflicts import retry_conflicts
 from benchapp.models import Incident, IncidentEvent, Notice, NoticeState, Subscription, Verdict
-from benchapp.notices.channels.message import CLOSING_KINDS, Message
-from benchapp.notices.channels.transport import get_transport
+from benchapp.notices.channels.transport import CLOSING_KINDS, Message, get_transport
 from benchapp.notices.write.delivery_times import GIVE_UP_AFTER, Times, defer, due_at, retry_at
 from benchapp.notices.write.email_confirmation import may_be_sent
 

@@ -14,7 +14,7 @@ from django.db.models import Max
 from django.utils import timezone
 
 from benchapp.catalog.grammar import BadFilter, parse_filter
-from benchapp.detection.rules.staleness import FAILED_RUNS, ExpectedRun, expect_run
+from benchapp.detection.rules.levels import FAILED_RUNS, ExpectedRun, expect_run
 from benchapp.framework.times import format_utc_moment, to_iso
 from benchapp.framework.write.conflicts import retry_conflicts
 from benchapp.models import (
@@ -30,7 +30,7 @@ from benchapp.models import (
 )
 from benchapp.models.coverage import match_hosts
 from benchapp.models.measurement import HAS_NO_VALUE, read_last_receipts
-from benchapp.notices.channels.message import Message
+from benchapp.notices.channels.transport import Message
 from benchapp.notices.write.enqueue import list_active
 from benchapp.notices.write.outbox import Draft, pause, put_notices
 from benchapp.requests.read.failing import FailedRuns, list_failing, read_all_failed

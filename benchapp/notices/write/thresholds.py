@@ -42,7 +42,7 @@ from benchapp.models.coverage import (
 )
 from benchapp.models.filtering import match_facts, match_series
 from benchapp.models.measurement import are_same_kind, select_kind
-from benchapp.notices.channels.message import Message, to_one_line
+from benchapp.notices.channels.transport import Message, to_one_line
 from benchapp.notices.write.incident_message import name_series_briefly
 from benchapp.notices.write.outbox import Draft, lock_existing, put_notices
 

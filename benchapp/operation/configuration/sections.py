@@ -74,7 +74,7 @@ from benchapp.requests.write.wanted_schedules import (
     write_words,
 )
 from benchapp.storage.actions import set_pool
-from benchapp.storage.read.target_mappings import list_mappings
+from benchapp.storage.read.hosts import list_mappings
 from benchapp.storage.target_mappings import add_mapping, check_mapping, remove_mapping
 
 POOL_MAXIMUM: Final = 100

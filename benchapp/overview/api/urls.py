@@ -28,7 +28,8 @@ from benchapp.series.api import points as latency
 from benchapp.series.api import runs as exclusions
 from benchapp.series.api import runs as traces
 from benchapp.series.api import series as dimensions
-from benchapp.storage.api import hosts, target_mappings, tokens
+from benchapp.storage.api import hosts, tokens
+from benchapp.storage.api import hosts as target_mappings
 
 
 class ImageFormatConverter:

@@ -29,8 +29,7 @@ from benchapp.framework.pages.time_range import DAY_PRESETS, make_time_range, re
 from benchapp.framework.readiness import LATE_AFTER, read_readiness
 from benchapp.framework.times import describe_age, format_age
 from benchapp.incidents.pages.texts import make_incident_lines
-from benchapp.incidents.read.incidents import count_tabs, list_most_severe
-from benchapp.incidents.read.shapes import IncidentFilter, Tab
+from benchapp.incidents.read.incidents import IncidentFilter, Tab, count_tabs, list_most_severe
 from benchapp.intake.normalize.reparse import count_outdated
 from benchapp.models import SAMPLE_HOST, Incident, IncidentState, Role, Severity, Subscription
 from benchapp.overview.pages.charts import CHART_TITLES

@@ -32,8 +32,8 @@ from benchapp.policies import pages as policies
 from benchapp.reports.pages import saved_views, studies
 from benchapp.reports.pages import shared as shared_studies
 from benchapp.reports.pages import studies as study_edits
+from benchapp.requests.pages import run_requests as requests
 from benchapp.requests.pages import schedules
-from benchapp.requests.pages import views as requests
 from benchapp.series.pages import dependence, detection_report, history, runs, series_list
 from benchapp.series.pages import provenance as run_report
 from benchapp.series.pages import runs as exclusions

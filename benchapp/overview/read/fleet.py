@@ -17,9 +17,8 @@ from psycopg import sql
 
 from benchapp.catalog.dimensions import name_rw, split_pattern
 from benchapp.catalog.metrics import list_detected_metrics
-from benchapp.detection.rules.levels import Quantiles
+from benchapp.detection.rules.levels import Quantiles, find_stale_after
 from benchapp.detection.rules.recovery import find_recoveries
-from benchapp.detection.rules.staleness import find_stale_after
 from benchapp.framework.read.binary_columns import DAYS_S, fetch_arrays, read_cached, to_us
 from benchapp.framework.read.days import DayRange
 from benchapp.incidents.rules.incidents import measure_multiple

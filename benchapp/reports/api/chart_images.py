@@ -58,8 +58,7 @@ from benchapp.framework.times import find_zone
 from benchapp.incidents.read.changes import read_sides
 from benchapp.incidents.read.incidents import read_incident
 from benchapp.series.api.series import no_series, read_version
-from benchapp.series.read.relative_levels import HISTORY_DAYS
-from benchapp.series.read.selected_levels import make_level_range
+from benchapp.series.read.selected_levels import HISTORY_DAYS, make_level_range
 from benchapp.series.read.series import read_rows
 from benchapp.storage.read.hosts import read_host
 from benchapp.storage.read.patterns import read_host_patterns

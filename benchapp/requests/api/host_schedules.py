@@ -39,7 +39,7 @@ from benchapp.framework.api.problems import no_host
 from benchapp.framework.api.responses import answer_json
 from benchapp.framework.api.view import ApiView, read_body
 from benchapp.models import Host, InstalledSchedule
-from benchapp.models.request_policy import DAY_MINUTES, describe_allowed
+from benchapp.models.requests import DAY_MINUTES, describe_allowed
 from benchapp.models.wanted_schedule import WANTED_SCHEDULES_MAXIMUM
 from benchapp.requests.api.run_requests import (
     QUIET_HOURS_PATTERN,
@@ -48,11 +48,12 @@ from benchapp.requests.api.run_requests import (
     ParameterValueField,
     check_parameter_names,
 )
-from benchapp.requests.read.schedules import HostSchedule, ScheduledProfile
-from benchapp.requests.read.wanted_schedules import (
+from benchapp.requests.read.schedules import (
     ComparedSchedule,
+    HostSchedule,
     LineState,
     ScheduledHost,
+    ScheduledProfile,
     ScheduleStatus,
     read_statuses,
 )

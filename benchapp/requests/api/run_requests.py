@@ -62,7 +62,7 @@ from benchapp.models import (
     Host,
     RunRequestState,
 )
-from benchapp.models.request_policy import read_value
+from benchapp.models.requests import read_value
 from benchapp.requests.read.run_requests import (
     ConfirmationPool,
     HostPolicy,

@@ -40,9 +40,9 @@ from benchapp.framework.api.responses import answer_json
 from benchapp.framework.api.view import ApiView, read_body
 from benchapp.framework.write.conflicts import BadValue
 from benchapp.models import WantedSchedule
-from benchapp.models.request_policy import DAY_MINUTES, INTERVALS
+from benchapp.models.requests import DAY_MINUTES, INTERVALS
 from benchapp.requests.api.run_requests import PARAMETERS_HELP, RunParametersField
-from benchapp.requests.read.wanted_schedules import page_wanted_rows, read_wanted_row
+from benchapp.requests.read.schedules import page_wanted_rows, read_wanted_row
 from benchapp.requests.write.wanted_schedules import (
     POOL_MAXIMUM,
     ScheduleScope,

@@ -31,8 +31,8 @@ from benchapp.models import (
     ScheduleAdoption,
     WantedSchedule,
 )
-from benchapp.models.request_policy import INTERVALS, describe_parameters, find_first_minute, write_clock
-from benchapp.requests.read.wanted_schedules import (
+from benchapp.models.requests import INTERVALS, describe_parameters, find_first_minute, write_clock
+from benchapp.requests.read.schedules import (
     ComparedSchedule,
     LineState,
     ScheduledHost,

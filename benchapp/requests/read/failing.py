@@ -9,7 +9,7 @@ from typing import Any, Final
 from django.utils import timezone
 
 from benchapp.catalog.metrics import describe_error
-from benchapp.detection.rules.staleness import STALE_AFTER, find_failing_at
+from benchapp.detection.rules.levels import STALE_AFTER, find_failing_at
 from benchapp.framework.read.binary_columns import fetch_rows
 from benchapp.models import Host
 from benchapp.models.measurement import HAS_NO_VALUE_SQL, TARGET_OF_PATH

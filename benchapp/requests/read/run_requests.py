@@ -31,7 +31,7 @@ from benchapp.models import (
     Series,
     name_person,
 )
-from benchapp.models.request_policy import (
+from benchapp.models.requests import (
     ParameterValue,
     RunSpecification,
     describe_allowed,

@@ -21,7 +21,7 @@ from benchapp.models import (
     State,
     Submission,
 )
-from benchapp.models.request_policy import REFUSALS, RunSpecification, find_refusal
+from benchapp.models.requests import REFUSALS, RunSpecification, find_refusal
 from benchapp.requests.write.run_requests import RequestSettled, UnknownRunRequest, change_request
 
 # A host that is stopped this often during one request is not asked again.

@@ -32,7 +32,7 @@ from benchapp.models import (
     RunRequestState,
     User,
 )
-from benchapp.models.request_policy import (
+from benchapp.models.requests import (
     REFUSALS,
     ParameterValue,
     RunSpecification,

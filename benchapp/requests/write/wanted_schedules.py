@@ -11,7 +11,7 @@ from django.utils import timezone
 from benchapp.framework.write.audit import record_write
 from benchapp.framework.write.conflicts import BadValue, retry_conflicts
 from benchapp.models import WANTED_SCHEDULES_MAXIMUM, AuditKind, Host, ScheduleAdoption, User, WantedSchedule
-from benchapp.models.request_policy import (
+from benchapp.models.requests import (
     DAY_MINUTES,
     DAY_S,
     INTERVALS,

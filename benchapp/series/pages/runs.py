@@ -43,7 +43,7 @@ from benchapp.intake.posts.envelope import BadEnvelope, read_envelope
 from benchapp.intake.posts.submissions import unpack
 from benchapp.intake.read import RawBody, read_raw_body
 from benchapp.models import Measurement, Role
-from benchapp.requests.pages.panel import make_request_panel
+from benchapp.requests.pages.run_requests import make_request_panel
 from benchapp.requests.read.run_requests import RequestFilter
 from benchapp.series.pages.run_tables import (
     describe_kinds,

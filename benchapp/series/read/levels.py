@@ -14,9 +14,8 @@ from psycopg import sql
 
 from benchapp.catalog.grammar import Term
 from benchapp.catalog.metrics import CATALOG, Metric, is_latency
-from benchapp.detection.rules.levels import find_newest_kind
+from benchapp.detection.rules.levels import find_newest_kind, find_stale_after
 from benchapp.detection.rules.noise_profile import FEWEST_NEW_RUNS
-from benchapp.detection.rules.staleness import find_stale_after
 from benchapp.framework.read.binary_columns import fetch_arrays, fetch_rows, from_us, write_ids
 from benchapp.models import Level, Run, Slope, read_slope
 from benchapp.models.coverage import match_maintenance

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from benchapp.models import TARGET_FIELDS
-from benchapp.series.validity.badges import CODES, HARMLESS
+from benchapp.series.validity.rules import CODES, HARMLESS
 
 
 @dataclass(frozen=True, slots=True)

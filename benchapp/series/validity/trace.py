@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise, repeat
 from typing import Final
 
-from benchapp.series.validity.inputs import Steadiness
+from benchapp.series.validity.rules import Steadiness
 
 # The width of a chart in pixels; a database row stays under 50 KB.
 BUCKETS_MAXIMUM: Final = 600

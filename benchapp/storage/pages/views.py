@@ -53,13 +53,13 @@ from benchapp.incidents.pages.texts import make_incident_lines
 from benchapp.incidents.read.incidents import list_incidents_by_id
 from benchapp.intake.normalize.batch import ImportRunning
 from benchapp.models import Attempt, Host, PlannedEventState, Role, TargetMapping
-from benchapp.requests.pages.panel import make_request_panel
+from benchapp.requests.pages.run_requests import make_request_panel
 from benchapp.requests.pages.schedules import make_status_lines
 from benchapp.requests.read.run_requests import RequestFilter, read_request_policy
-from benchapp.requests.read.wanted_schedules import list_scheduled_hosts, read_statuses
+from benchapp.requests.read.schedules import list_scheduled_hosts, read_statuses
 from benchapp.series.pages.run_tables import make_run_lines
-from benchapp.series.read.relative_levels import HISTORY_DAYS
 from benchapp.series.read.runs import RunFilter, list_runs
+from benchapp.series.read.selected_levels import HISTORY_DAYS
 from benchapp.storage.actions import preview_pool
 from benchapp.storage.actions import set_pool as save_pool
 from benchapp.storage.agent_archive import read_agent_archive, read_agent_version
@@ -82,13 +82,14 @@ from benchapp.storage.read.hosts import (
     filter_hosts,
     is_outdated,
     list_host_environment_changes,
+    list_host_scopes,
     list_hosts,
     list_joins,
+    list_mappings,
     read_host,
     read_host_histories,
 )
 from benchapp.storage.read.patterns import read_host_patterns
-from benchapp.storage.read.target_mappings import list_host_scopes, list_mappings
 from benchapp.storage.target_mappings import (
     add_mapping,
     count_rereads,

@@ -1,6 +1,6 @@
 """Hosts with their state: open incidents, last run, environment and its changes, schedule, series that a pool joins."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
@@ -32,20 +32,20 @@ from benchapp.models import (
     Severity,
     State,
     Submission,
+    TargetMapping,
 )
 from benchapp.models.coverage import match_hosts
 from benchapp.requests.read.failing import FailedRuns, list_failing, read_all_failed, read_failed
-from benchapp.requests.read.schedules import HostSchedule, list_known, read_schedules
-from benchapp.requests.read.wanted_schedules import find_different_hosts
+from benchapp.requests.read.schedules import HostSchedule, find_different_hosts, list_known, read_schedules
 from benchapp.series.read.environment_changes import (
     EnvironmentChange,
     FieldChange,
     compare_environments,
     read_environments,
 )
-from benchapp.series.read.relative_levels import read_relative_levels
-from benchapp.series.read.selected_levels import NOW, LevelRange, read_main_levels
+from benchapp.series.read.selected_levels import NOW, LevelRange, read_main_levels, read_relative_levels
 from benchapp.series.read.titles import describe_target, describe_workload, join_titles
+from benchapp.storage.rules.target_name import NameMapping
 
 
 def is_outdated(version: str, shipped: str) -> bool:
@@ -483,3 +483,28 @@ def _count_silent() -> int:
     rows = hosts.values("id", "retired_at", "schedule", "schedule_since_at", "schedule_reported_by")
     schedules = read_schedules(list_known(list(rows))).values()
     return sum(schedule.silent_since is not None for schedule in schedules)
+
+
+def list_host_scopes(name: str, pool: str) -> list[str]:
+    """Return the scopes whose mappings apply to a host: its own, then its pool."""
+    return list(dict.fromkeys((Host(name=name).scope, Host(name=name, pool=pool).scope)))
+
+
+def list_mappings(scopes: Collection[str] | None = None) -> list[TargetMapping]:
+    """Return the mappings of these hosts and pools, None: of all; by scope and pattern; one query."""
+    rows = TargetMapping.objects.filter(removed_at__isnull=True).select_related("created_by")
+    if scopes is not None:
+        rows = rows.filter(scope__in=scopes)
+    return list(rows.order_by("scope", "pattern"))
+
+
+def read_name_mappings(hosts: Iterable[Host]) -> dict[int, Sequence[NameMapping]]:
+    """Return what names the targets of each host, by id: its own mappings, then those of its pool; one query."""
+    scopes = {host.pk: list_host_scopes(host.name, host.pool) for host in hosts}
+    found: dict[str, list[NameMapping]] = {}
+    rows = TargetMapping.objects.filter(scope__in={each for own in scopes.values() for each in own})
+    columns = ("scope", "pattern", "target_name", "removed_at")
+    for scope, pattern, target_name, removed_at in rows.order_by("-pk").values_list(*columns):
+        mapping = NameMapping(pattern, target_name, is_removed=removed_at is not None)
+        found.setdefault(scope, []).append(mapping)
+    return {pk: [each for scope in own for each in found.get(scope, ())] for pk, own in scopes.items()}

@@ -10,13 +10,18 @@ from psycopg import sql
 
 from benchapp.catalog.dimensions import name_pattern
 from benchapp.catalog.metrics import CATALOG, Metric
-from benchapp.detection.rules.staleness import INTERVAL_FROM, INTERVALS, STALE_AFTER
+from benchapp.detection.rules.levels import INTERVAL_FROM, INTERVALS, STALE_AFTER
 from benchapp.framework.read.days import DayRange
 from benchapp.incidents.read.series_status import SeriesMark, read_series_marks
 from benchapp.models import LAYOUT_FIELDS
 from benchapp.series.read.levels import CurrentLevel
-from benchapp.series.read.relative_levels import read_relative_levels
-from benchapp.series.read.selected_levels import NOW, LevelRange, match_span, read_main_levels
+from benchapp.series.read.selected_levels import (
+    NOW,
+    LevelRange,
+    match_span,
+    read_main_levels,
+    read_relative_levels,
+)
 from benchapp.series.read.series import SeriesRow, read_rows, with_points
 from benchapp.series.read.titles import describe_value, order_value
 from benchapp.storage.read.hosts import HISTORY_SERIES_MAXIMUM, HostRow

@@ -13,7 +13,7 @@ from benchapp.catalog.grammar import BadFilter
 from benchapp.charts.pages.history import read_history_request, show_history
 from benchapp.judge import judge_due
 from benchapp.models import Role
-from benchapp.series.pages.history_tables import format_share
+from benchapp.series.pages.history import format_share
 from tests.factories import (
     NOON,
     add_series,
@@ -307,7 +307,7 @@ def test_picture_can_be_kept_as_a_study(address: str, query: str, client: Client
 def test_tables_of_fan_and_heat_map_hold_the_newest_runs_and_say_what_they_leave_out(
     viewer: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("benchapp.series.pages.history_tables.FAN_RUNS", 2)
+    monkeypatch.setattr("benchapp.series.pages.history.FAN_RUNS", 2)
     host = make_host()
     series = make_series(host=host)
     for hour in range(3):

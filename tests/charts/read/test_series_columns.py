@@ -6,8 +6,8 @@ import pytest
 
 from benchapp.catalog.dimensions import DIMENSIONS
 from benchapp.catalog.grammar import Filter, parse_filter
+from benchapp.charts.read.axes import SeriesTable
 from benchapp.charts.read.series_columns import read_table
-from benchapp.charts.read.series_table import SeriesTable
 from benchapp.models import Series
 from tests.ebs import make_level
 from tests.factories import NOON, make_series, make_target, make_workload

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from benchapp.detection.rules.staleness import is_stale
+from benchapp.detection.rules.levels import is_stale
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 

@@ -17,8 +17,7 @@ from benchapp.framework.write.conflicts import end_if_frozen, retry_conflicts
 from benchapp.incidents.actions.triage import merge
 from benchapp.judge import judge_due
 from benchapp.models import Change, Incident, Notice, NoticeState, Role, Subscription
-from benchapp.notices.channels.message import Message
-from benchapp.notices.channels.transport import NotDelivered, get_transport
+from benchapp.notices.channels.transport import Message, NotDelivered, get_transport
 from benchapp.notices.write import outbox, silence_notices, subscriptions
 from benchapp.notices.write.enqueue import send_due
 from benchapp.notices.write.outbox import (

@@ -16,6 +16,8 @@ from benchapp.incidents.read.changes import (
     read_sides,
 )
 from benchapp.incidents.read.incidents import (
+    IncidentFilter,
+    Tab,
     count_new,
     count_tabs,
     list_incidents,
@@ -28,7 +30,6 @@ from benchapp.incidents.read.series_status import (
     list_detection_status,
     list_detection_statuses,
 )
-from benchapp.incidents.read.shapes import IncidentFilter, Tab
 from benchapp.models import Change, DetectionStatus, IncidentState, Measurement, Role, Severity
 from tests.factories import (
     NOON,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from benchapp.models import Host, Incident, IncidentEvent, Measurement, Run
-from benchapp.notices.channels.message import render_text
+from benchapp.notices.channels.transport import render_text
 from benchapp.notices.write.incident_message import make_incident_message
 from tests.detection.write.judging import judge_all, make_cells, make_level
 from tests.factories import NOON, make_environment, make_host, make_run, note_measurements

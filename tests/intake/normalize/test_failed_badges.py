@@ -6,8 +6,7 @@ import pytest
 from django.db import connection
 
 from benchapp.models import Measurement, Run, Series
-from benchapp.series.validity.inputs import ValidityInputs
-from benchapp.series.validity.rules import judge_validity
+from benchapp.series.validity.rules import ValidityInputs, judge_validity
 from tests.factories import make_measurement, make_run, make_series
 
 migration = import_module("benchapp.migrations.0005_failed_runs_bear_their_badge")

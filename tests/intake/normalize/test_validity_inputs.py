@@ -11,7 +11,7 @@ from benchapp.fio.report import Direction, Document, Group, Job, Latency, Notes,
 from benchapp.fio.workload import read_workload
 from benchapp.intake.normalize.measurement import measurement_columns
 from benchapp.intake.normalize.validity_inputs import collect_validity_inputs, read_run_context
-from benchapp.series.validity.inputs import Steadiness
+from benchapp.series.validity.rules import Steadiness
 
 GIB = 2**30
 LATENCY = Latency(1_000.0, 9e6, 2_500_000.0, 1e5, 768_000, percentiles=((50.0, 2.4e6), (99.99, 8e6)))

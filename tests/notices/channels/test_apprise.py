@@ -12,8 +12,7 @@ from benchapp.models import Channel
 from benchapp.models.subscription import hide_secret
 from benchapp.notices.channels.apprise import transport
 from benchapp.notices.channels.apprise.transport import check_service_url, send_to_service
-from benchapp.notices.channels.message import make_test_message
-from benchapp.notices.channels.transport import AddressRefused, NotDelivered, get_transport
+from benchapp.notices.channels.transport import AddressRefused, NotDelivered, get_transport, make_test_message
 from benchapp.notices.write.subscriptions import create_subscription
 from benchapp.operation.configuration.sections import make_reference
 from tests.factories import NOON, make_user

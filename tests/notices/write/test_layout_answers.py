@@ -10,8 +10,8 @@ from benchapp import tasks
 from benchapp.layouts.texts import NotAnswerable, find_layout_answer
 from benchapp.models import Measurement, Notice, Price, StoredLayoutAnswer, Subscription
 from benchapp.notices.channels.email.transport import render_html
-from benchapp.notices.channels.message import Message, render_text
 from benchapp.notices.channels.slack.transport import render_slack
+from benchapp.notices.channels.transport import Message, render_text
 from benchapp.notices.channels.webhook.transport import render_event
 from benchapp.notices.write.layout_answers import EVALUATED_EVERY, notify_layout_answers
 from benchapp.notices.write.subscriptions import change_subscription, delete_subscription

@@ -10,8 +10,8 @@ import pytest
 from benchapp.catalog.thresholds import parse_threshold
 from benchapp.models import Change, Incident, IncidentEvent, Series, User
 from benchapp.notices.channels.email.transport import render_html
-from benchapp.notices.channels.message import Message, make_test_message, render_text
 from benchapp.notices.channels.slack.transport import render_slack
+from benchapp.notices.channels.transport import Message, make_test_message, render_text
 from benchapp.notices.channels.webhook.transport import render_event
 from benchapp.notices.write.incident_message import make_incident_message, name_series_briefly
 from benchapp.notices.write.silence_notices import (

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from benchapp.framework.env import EmailServer
 from benchapp.models import Channel, Incident, IncidentEvent, Notice, NoticeState, Subscription
-from benchapp.notices.channels.message import Message
+from benchapp.notices.channels.transport import Message
 from benchapp.notices.write.enqueue import enqueue, put_test, send_due
 from benchapp.notices.write.outbox import (
     LEASE,

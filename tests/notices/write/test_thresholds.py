@@ -9,7 +9,7 @@ import pytest
 from benchapp.framework.write.conflicts import BadValue
 from benchapp.judge import detect_and_notify, redetect
 from benchapp.models import Notice, Run, Series, Subscription, ThresholdViolation
-from benchapp.notices.channels.message import Message
+from benchapp.notices.channels.transport import Message
 from benchapp.notices.write.outbox import lock_existing
 from benchapp.notices.write.subscriptions import (
     change_subscription,

@@ -6,8 +6,8 @@ import pytest
 from django.utils import timezone
 
 from benchapp.models import AuditRecord, Role, ScheduleAdoption, Scope, WantedSchedule
-from benchapp.models.request_policy import list_next_starts, spread_minute
-from benchapp.requests.read.wanted_schedules import find_zone
+from benchapp.models.requests import list_next_starts, spread_minute
+from benchapp.requests.read.schedules import find_zone
 from tests.factories import (
     make_environment,
     make_host,

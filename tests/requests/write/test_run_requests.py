@@ -15,7 +15,7 @@ from agent.profiles.shipped import PROFILES
 from agent.quantities import parse_size
 from benchapp.intake.normalize.batch import normalize_batch
 from benchapp.models import Host, RunRequest, RunRequestState, State, Submission
-from benchapp.models.request_policy import (
+from benchapp.models.requests import (
     RunSpecification,
     describe_allowed,
     describe_parameters,

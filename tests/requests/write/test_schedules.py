@@ -6,7 +6,7 @@ import pytest
 from django.db import IntegrityError
 
 from benchapp.accounts.write.tokens import read_token
-from benchapp.detection.rules.staleness import ExpectedRun, expect_run
+from benchapp.detection.rules.levels import ExpectedRun, expect_run
 from benchapp.models import Host, InstalledSchedule
 from benchapp.requests.read.schedules import KnownSchedule, read_schedules
 from benchapp.storage.read.hosts import read_host

@@ -235,7 +235,7 @@ def test_failed_run_is_in_the_table_but_in_no_median(viewer: Client) -> None:
 
 
 def test_older_points_are_on_the_next_page(viewer: Client, monkeypatch) -> None:
-    monkeypatch.setattr("benchapp.series.pages.history_tables.RUNS_ON_A_PAGE", 2)
+    monkeypatch.setattr("benchapp.series.pages.history.RUNS_ON_A_PAGE", 2)
     series = add_series(VALUES)
 
     first = Page(viewer.get(reverse("series", args=[series.pk])))

@@ -9,7 +9,7 @@ from psycopg import sql
 
 from benchapp.framework.read.days import DayRange
 from benchapp.models import Level, Series
-from benchapp.series.read.relative_levels import read_relative_levels
+from benchapp.series.read.selected_levels import read_relative_levels
 from tests.factories import NOON, make_series
 
 pytestmark = pytest.mark.django_db

@@ -4,9 +4,19 @@ import dataclasses
 
 import pytest
 
-from benchapp.series.validity.badges import CODES, format_count, format_size, format_time, is_doubtful
-from benchapp.series.validity.inputs import Steadiness, SustainedRate, ValidityInputs
-from benchapp.series.validity.rules import count_beyond, is_too_few, judge_validity
+from benchapp.series.validity.rules import (
+    CODES,
+    Steadiness,
+    SustainedRate,
+    ValidityInputs,
+    count_beyond,
+    format_count,
+    format_size,
+    format_time,
+    is_doubtful,
+    is_too_few,
+    judge_validity,
+)
 
 GIB = 2**30
 # 12 800 IOPS at 2.5 ms are 32 in flight: a minute of direct random reads with a full queue.

@@ -14,9 +14,16 @@ from urllib.parse import parse_qsl, urlsplit
 from django.conf import settings
 
 from benchapp.models import Subscription
-from benchapp.notices.channels.message import RESOLUTIONS, Message, join_subjects, render_text
 from benchapp.notices.channels.posting import URL_MAXIMUM
-from benchapp.notices.channels.transport import AddressRefused, NotDelivered, Transport
+from benchapp.notices.channels.transport import (
+    RESOLUTIONS,
+    AddressRefused,
+    Message,
+    NotDelivered,
+    Transport,
+    join_subjects,
+    render_text,
+)
 
 # Apprise's schemes of services whose host Apprise fixes.
 FIXED: Final = ("discord", "opsgenie", "pagerduty", "pover", "tgram")

@@ -19,8 +19,15 @@ from django.conf import settings
 
 from benchapp.framework.env import EmailServer
 from benchapp.models import Subscription
-from benchapp.notices.channels.message import Message, MessageLevel, join_subjects, render_text
-from benchapp.notices.channels.transport import AddressRefused, NotDelivered, Transport
+from benchapp.notices.channels.transport import (
+    AddressRefused,
+    Message,
+    MessageLevel,
+    NotDelivered,
+    Transport,
+    join_subjects,
+    render_text,
+)
 
 # Text and background colors are not set, so that mail clients can use dark mode. All set colors have a contrast of at
 # least 3 on white and on #15181b.

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from benchapp.notices.channels.message import Message, join_subjects
 from benchapp.notices.channels.posting import PostingTransport
+from benchapp.notices.channels.transport import Message, join_subjects
 
 # Slack accepts 50 blocks of at most 3 000 characters (api.slack.com, Block Kit) and rejects larger messages.
 _BLOCK_MAXIMUM: Final = 2_900

@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from benchapp.framework.times import to_iso
-from benchapp.notices.channels.message import Message
 from benchapp.notices.channels.posting import PostingTransport
+from benchapp.notices.channels.transport import Message
 
 
 class WebhookTransport(PostingTransport):
