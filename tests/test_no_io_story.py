@@ -11,11 +11,12 @@ import pytest
 
 from benchapp import tasks
 from benchapp.accounts.write.tokens import issue_token
+from benchapp.incidents.read.incidents import list_incidents_by_id
 from benchapp.models import Change, Host, Incident, Measurement, Run, Scope, Series
 from tests.envelopes import pack_envelope
 from tests.factories import NOON, make_user
 from tests.intake.api.test_posts import post
-from tests.stories import at_time, silence_queue
+from tests.stories import at_time, silence_queue, tell_story
 
 pytestmark = pytest.mark.django_db
 
@@ -173,3 +174,16 @@ def test_only_what_was_asked_for_and_ran_is_measured(
         list(Measurement.objects.order_by("position").values_list("series__direction", flat=True))
         == directions
     )
+
+
+def test_mix_is_counted_once_in_an_incident() -> None:
+    slow = [{"read": 0.6, "write": 0.6}]
+    usual = [[{"read": 1 + number % 3 / 100, "write": 1 + number % 3 / 100}] for number in range(36)]
+    tell_story([*usual, *[slow] * 8], step=STEP, judged=range(35, 44))
+
+    incident = Incident.objects.get()
+    assert set(incident.changes.values_list("series__direction", flat=True)) == {"read", "write", "mixed"}
+    (row,) = list_incidents_by_id([incident.pk])
+    assert incident.title == "db-1: IOPS −41 % in 2 of 2 series"
+    assert row.series_count == 2
+    assert incident.change_count == incident.changes.exclude(series__direction="mixed").count()

@@ -118,6 +118,8 @@ _COUNTED: Final = ("volume_count", "stripe_count", "numjobs")
 class Breadth:
     """Affected and measured series of an incident. common_factors: as `Incident.common_factors`.
 
+    repeated_ids: affected totals of mixes whose reads or writes are affected, too; no number counts them.
+
     reach: the share of the series of its hosts and pools that is affected, or of those of its volume type if larger.
     target: the name of the one target whose series are affected, "" if there are several; has_other_targets: series of
     others are not.
@@ -130,6 +132,7 @@ class Breadth:
     common_factors: list[dict[str, Any]]
     target: str = ""
     has_other_targets: bool = False
+    repeated_ids: frozenset[int] = frozenset()
 
 
 def measure_breadth(incident: Incident) -> Breadth:
@@ -138,8 +141,10 @@ def measure_breadth(incident: Incident) -> Breadth:
     changed_ids = set(changes.values_list("series_id", flat=True))
     scopes = sorted(set(Series.objects.filter(pk__in=changed_ids).values_list("scope", flat=True)))
     cells = list(_read_cells(scopes))
-    changed = [cell for cell in cells if cell["id"] in changed_ids]
-    others = [cell for cell in cells if cell["id"] not in changed_ids]
+    affected = [cell for cell in cells if cell["id"] in changed_ids]
+    changed = _drop_totals(affected)
+    others = [cell for cell in _drop_totals(cells) if cell["id"] not in changed_ids]
+    counted = len(changed) + len(others)
     found = find_common_factors(
         changed, others, FACTOR_DIMENSIONS, paired=_PAIRED, names=_NAMES, part_of=_PART_OF
     )
@@ -167,13 +172,24 @@ def measure_breadth(incident: Incident) -> Breadth:
         if not changes.filter(method=DRIFT_METHOD).exists():
             factors.extend(_compare_elsewhere(incident, scopes[0], changed))
     shares = [one.coverage for one in found if one.dimensions == ("volume_type",)]
-    reach = max([len(changed) / max(len(cells), 1), *shares])
-    return Breadth(tuple(scopes), len(changed), len(cells), reach, factors, target, is_apart)
+    reach = max([len(changed) / max(counted, 1), *shares])
+    repeated = frozenset(cell["id"] for cell in affected) - {cell["id"] for cell in changed}
+    return Breadth(tuple(scopes), len(changed), counted, reach, factors, target, is_apart, repeated)
+
+
+def _drop_totals(cells: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the cells without totals of mixes whose reads or writes are among them."""
+    parts = {_name_mix(cell) for cell in cells if cell["direction"] in ("read", "write")}
+    return [cell for cell in cells if cell["direction"] != "mixed" or _name_mix(cell) not in parts]
+
+
+def _name_mix(cell: Mapping[str, Any]) -> tuple[Any, ...]:
+    return cell["scope"], cell["target_id"], cell["workload_id"]
 
 
 def _read_cells(scopes: Sequence[str]) -> Iterator[dict[str, Any]]:
     rows = Series.objects.filter(scope__in=scopes, detection_results__isnull=False).distinct().order_by("id")
-    for row in rows.values("id", "target_id", "workload_id", *_COLUMNS)[:_CELLS_MAXIMUM]:
+    for row in rows.values("id", "scope", "target_id", "workload_id", *_COLUMNS)[:_CELLS_MAXIMUM]:
         is_unknown = not row["rw"] or row["rw"].startswith("unknown-")
         access = "random" if "rand" in row["rw"] else "" if is_unknown else "sequential"
         yield {**row, "pattern": name_pattern(row["rw"], row["direction"]), _ACCESS: access}

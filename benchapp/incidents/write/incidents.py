@@ -477,7 +477,8 @@ def _refresh(incident: Incident, events: Events) -> None:
 def _describe(incident: Incident, live: Sequence[Change], events: Events) -> None:
     earlier = {name: getattr(incident, name) for name in ("change_count", "severity", "title")}
     breadth = measure_breadth(incident)
-    sizes = measure_sizes(live)
+    counted = [change for change in live if change.series_id not in breadth.repeated_ids]
+    sizes = measure_sizes(counted)
     # The severity of a recovered incident is that before its recovery.
     if not incident.has_manual_severity and incident.recovered_at is None:
         is_confirmed = any(change.state == ChangeState.CONFIRMED for change in live)
@@ -489,14 +490,16 @@ def _describe(incident: Incident, live: Sequence[Change], events: Events) -> Non
     incident.metric, incident.relative = sizes[0].metric, sizes[0].relative
     incident.metric_sizes = list_metric_sizes(sizes)
     incident.pooled_levels = describe_pooled_levels(live)
-    incident.change_count = len(live)
+    incident.change_count = len(counted)
     incident.common_factors = breadth.common_factors
     incident.suspects = find_suspects(live)
     incident.updated_at = events.now
     incident.save(update_fields=_DESCRIPTION)
     is_new = earlier["change_count"] == 0
     if not is_new and _RANKS[Severity(incident.severity)] > _RANKS[Severity(earlier["severity"])]:
-        text = f"{earlier['severity']} → {incident.severity}; {earlier['change_count']} → {len(live)} changes"
+        text = (
+            f"{earlier['severity']} → {incident.severity}; {earlier['change_count']} → {len(counted)} changes"
+        )
         # The notice of an incident that opened in this batch already has the new severity.
         is_notified = _sends_notices(incident) and incident.pk not in events.to_notify
         events.add(incident, "grew", text=text, before=earlier, is_notified=is_notified)
