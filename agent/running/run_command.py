@@ -24,6 +24,7 @@ from agent.profiles.profile import Plan, load_profile, make_plan
 from agent.quantities import LOAD_MAXIMUM, format_duration, format_time, parse_duration, parse_limit
 from agent.results import METRICS, LevelComparison, ResultRow, format_results
 from agent.running.measure import RunRequest, SpooledRun, measure
+from agent.storage.layout import describe_storage
 from agent.storage.sysfs import read_line
 
 if TYPE_CHECKING:
@@ -78,7 +79,13 @@ def run_profile(arguments: argparse.Namespace, session: Session) -> ExitCode:
 def _report_attempt(request: RunRequest, error: AgentError, session: Session, *, started_at: float) -> None:
     """Store why an unattended run has no result; on a full disk it is reported by nothing but the exit code."""
     attempt_id = str(uuid.uuid4())
-    name = request.target.get("name") or request.directory
+    # As runs name it: the server finds the drive of a path, but not that of a device node.
+    path, config = os.path.realpath(request.directory), session.config
+    sends_serials = request.sends_serials or config.sends_serials
+    storage = describe_storage(path, sends_serials=sends_serials) if request.plan.device else None
+    device = (storage.describe_opened(path, {})["device"] if storage else None) or {}
+    given = request.target.get("name") or config.target.get("name")
+    name = given or device.get("identifier") or device.get("kernel_name") or path
     document = make_attempt(
         attempt_id, error, started_at=started_at, profile=request.plan.profile.name, target_name=name[:200]
     )
@@ -204,9 +211,12 @@ def read_plan(arguments: argparse.Namespace, session: Session) -> Plan:
             f"--destructive {destructive}: not the device of --device, {arguments.device}"
         )
     if plan.writes and not destructive:
+        remedy = (
+            "add --set rw=randread" if "rw" in plan.values else "choose netapp-iops or saturation, which read"
+        )
         raise ConfigurationError(
-            f"profile {profile} would write to {arguments.device}; choose one that reads (netapp-iops, saturation, "
-            f"--set rw=randread), or destroy the data there with `run --destructive {arguments.device}`"
+            f"profile {profile} would write to {arguments.device}; {remedy}, or add --destructive {arguments.device} "
+            "to destroy the data there"
         )
     return plan
 

@@ -292,7 +292,7 @@ class SweepRun:
         devices = self._inspect(self.state.approved_contents)
         if self.state.approved_contents:
             for argv in wipe_commands([(device.path, device.signatures) for device in devices]):
-                run_tool(argv, stop=self.stop, tick=_do_nothing)
+                run_tool(argv, stop=self.stop, tick=lambda: None)
             # Signatures are wiped, other data is overwritten by the rounds.
             data = {path: [DATA] for path in self.state.approved_contents}
             devices = self._inspect(data, heading="problems remain after the devices were wiped")
@@ -384,7 +384,7 @@ class SweepRun:
         self.session.console.warn(f"step {step.number} of {len(self.plan.steps)}, {step.label}: {reason}")
 
     def _remove_stripe(self, stripe: Stripe) -> None:
-        remains = remove_stripe(stripe, tick=_do_nothing)
+        remains = remove_stripe(stripe, tick=lambda: None)
         if remains.problems:
             raise ConfigurationError(
                 f"{remains.describe()}\nthen: bench-agent sweep {self.option} {self.state.id}"
@@ -435,7 +435,3 @@ def read_digests(devices: Sequence[str]) -> dict[str, str]:
 def describe_refusal(objections: Sequence[str], *, heading: str = "nothing was written") -> str:
     """Return all objections as text, one per line."""
     return f"{heading}:\n" + "\n".join(f"  {objection}" for objection in objections)
-
-
-def _do_nothing() -> None:
-    return

@@ -17,6 +17,7 @@ from agent.running.experiment_command import STORED_OPTIONS
 from agent.scheduling.timetable import Schedule
 from agent.storage.device_checks import hold_device
 from tests.agent.conftest import Machine
+from tests.agent.server import HostileServer
 from tests.agent.sweeping.loops import OBSTACLE, make_loop, run_tool
 
 needs_loops = pytest.mark.skipif(OBSTACLE is not None, reason=OBSTACLE or "")
@@ -69,7 +70,11 @@ def test_profile_writes_if_any_of_its_jobs_does(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--profile", "quick"), "would write to /dev/null; choose one that reads"),
+        (
+            ("--profile", "quick"),
+            "would write to /dev/null; choose netapp-iops or saturation, which read, or add",
+        ),
+        (("--profile", "netapp-latency"), "add --set rw=randread, or add --destructive /dev/null to destroy"),
         (("--profile", "quick", "--destructive", "/dev/zero"), "--destructive /dev/zero: not the device"),
         (("--profile", "gitlab-smallfiles"), "profile gitlab-smallfiles measures files"),
         (("--profile", "saturation", "--directory", "/tmp"), "--directory cannot be used with --device"),
@@ -205,6 +210,15 @@ def test_mounted_or_small_device_is_refused(
     assert f"{loops[0]} is mounted at {tmp_path}/mounted" in mounted.stderr
     assert f"{loops[1]} has 32 MiB, the profile needs 64 MiB; see --file-size" in small.stderr
     assert machine.pending() == []
+
+
+@needs_loops
+def test_attempt_on_a_device_names_it_as_runs_do(
+    host: Machine, server: HostileServer, loops: list[str]
+) -> None:
+    host.run("run", "--device", loops[0], *READS, "--set", "size=64m")
+
+    assert server.read_stored()["target_name"] == Path(loops[0]).name
 
 
 @needs_loops

@@ -249,6 +249,16 @@ def test_unattended_run_that_cannot_start_is_reported_with_its_reason(
     assert host.pending() == []
 
 
+def test_attempt_names_the_directory_as_runs_do(
+    host: Machine, server: HostileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(host.home)
+
+    host.run("run", "--profile", "quick", "--directory", "disk", "--set", "size=900t")
+
+    assert server.read_stored()["target_name"] == str(host.directory)
+
+
 def test_missing_fio_is_reported_when_the_server_is_back(host: Machine, server: HostileServer) -> None:
     (host.home / "fio").unlink()
     host.measure("--budget", "0.1", BENCH_AGENT_URL="http://127.0.0.1:9")
