@@ -132,7 +132,7 @@ def describe_level(row: ResultRow) -> str:
 
 
 def _describe_comparison(level: LevelComparison) -> str:
-    change = "unknown" if level.change is None else format_change(level.change)
+    change = "level 0" if level.change is None else format_change(level.change)
     runs = "1 run" if level.n == 1 else f"{level.n} runs"
     if level.is_usual is None:
         return f"{change} ({runs}: too few for a usual range)"

@@ -125,6 +125,10 @@ def test_json_has_the_same_results(reporting: Machine) -> None:
             ResultRow("x", "read", 0, {}, {}, {"elapsed_s": LevelComparison(9, 0.5, False)}),
             "+50 %, outside the usual range of 9 runs",
         ),
+        (
+            ResultRow("x", "read", 0, {}, {}, {"iops": LevelComparison(9, None, True)}),
+            "level 0, within the usual range of 9 runs",
+        ),
     ],
 )
 def test_level_is_described(row: ResultRow, text: str) -> None:

@@ -159,7 +159,7 @@ def read_post(post: Post, body: Body, host_id: int) -> ReadPost | Attempt:
 def refuse_fault(fault: Fault | None) -> None:
     """Raise Problem 422 if a text is not the output of fio."""
     if fault is not None:
-        raise Problem(422, fault.code, "No fio output", fault.detail)
+        raise Problem(422, fault.code, fault.title, fault.detail)
 
 
 def refuse_query_parameters(pairs: list[tuple[str, str]], *, valid: tuple[str, ...] = ()) -> None:

@@ -126,14 +126,15 @@ def read_name_pattern(text: str) -> NamePattern | None:
             names.append(name.strip())
     if len(set(names)) < len(names):
         raise BadFileParameters("a name occurs twice")
-    _check_names([name for name in names if name not in _OF_OUTPUT])
+    _check_names(names)
     return NamePattern(text, tuple(names), re.compile(expression))
 
 
 def read_parameter_table(text: str) -> dict[str, dict[str, str]]:
     """Return the parameters by file name of a CSV with the column "file" and columns of parameters.
 
-    Lines that start with "#" are comments. Raises BadFileParameters with the lines that are wrong.
+    Lines that start with "#" are comments; columns that the output itself states are skipped, as in a pattern. Raises
+    BadFileParameters with the lines that are wrong.
     """
     lines = [(number, cells) for number, cells in _list_rows(text) if any(cell.strip() for cell in cells)]
     if not lines:
@@ -158,7 +159,7 @@ def read_parameter_table(text: str) -> dict[str, dict[str, str]]:
         elif name in rows:
             faults.append(f"line {number}: {name} is listed twice")
         else:
-            rows[name] = {column: cell for column, cell in row.items() if column != _FILE}
+            rows[name] = {column: cell for column, cell in row.items() if column not in (_FILE, *_OF_OUTPUT)}
     if faults:
         more = [f"and {len(faults) - _FAULTS_MAXIMUM} more"] if len(faults) > _FAULTS_MAXIMUM else []
         raise BadFileParameters("; ".join([*faults[:_FAULTS_MAXIMUM], *more]))
@@ -179,7 +180,7 @@ def _list_rows(text: str) -> Iterator[tuple[int, list[str]]]:
 
 def _check_names(names: list[str]) -> None:
     try:
-        refuse_unknown_names(names)
+        refuse_unknown_names(names, skipped=_OF_OUTPUT)
     except BadParameter as error:
         raise BadFileParameters(str(error)) from error
 

@@ -187,7 +187,7 @@ def _plain_columns() -> dict[str, CsvColumn]:
         **{name: CsvColumn("metric", name, str) for name in METRICS},
     }
     aliases = {"name": "target_name", "raid": "raid_level", "is_direct": "direct"}
-    aliases |= {"read_share_percent": "read_share", "block_size_bytes": "block_size"}
+    aliases |= {"read_share_percent": "read_share", "bs": "block_size", "block_size_bytes": "block_size"}
     aliases |= {
         "file_size_bytes": "file_size",
         "volume_size": "volume_size_bytes",

@@ -532,9 +532,9 @@ def _read_time_zone(name: str) -> str | None:
     return name
 
 
-def refuse_unknown_names(names: Iterable[str]) -> None:
-    """Raise BadParameter for a name that is neither a parameter nor label.NAME."""
-    known = {*TARGET, *_ENVIRONMENT_NAMES, "profile", "started_at", "time_zone"}
+def refuse_unknown_names(names: Iterable[str], *, skipped: Iterable[str] = ()) -> None:
+    """Raise BadParameter for a name that is neither a parameter nor label.NAME; skipped: valid without effect."""
+    known = {*TARGET, *_ENVIRONMENT_NAMES, *skipped, "profile", "started_at", "time_zone"}
     for name in names:
         if name not in known and not name.startswith(_LABEL):
             raise BadParameter(

@@ -27,6 +27,11 @@ _ERROR_OUTPUT: Final = "fio printed: "
 _DIRECTIONS: Final = ("read", "write", "trim", "mixed")
 # No fio output at all, as opposed to a damaged report.
 _FOREIGN_CODES: Final = frozenset({"no-report", "empty-output"})
+_TITLES: Final = {
+    "invalid-json": "Invalid JSON",
+    "truncated-report": "Incomplete output",
+    "document": "Not fio output",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +45,11 @@ class Fault:
     def is_foreign(self) -> bool:
         """Return whether the text has no fio report at all."""
         return self.code in _FOREIGN_CODES
+
+    @property
+    def title(self) -> str:
+        """Return the kind of fault, for the title of an answer."""
+        return "No fio output" if self.is_foreign else _TITLES.get(self.code, "Unreadable fio output")
 
 
 _SCHEMA: Final = re.compile(rb'"schema"\s*:\s*"benchapp-')

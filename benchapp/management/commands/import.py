@@ -48,7 +48,13 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """Add the arguments."""
         add = parser.add_argument
-        add("places", nargs="+", metavar="FILE-OR-FOLDER", type=Path, help="any fio output format; also .gz")
+        add(
+            "places",
+            nargs="+",
+            metavar="FILE-OR-FOLDER",
+            type=Path,
+            help="output of fio in any format; also gzip, xz, bzip2, zip and tar",
+        )
         add("--host", required=True, metavar="H", help="host of the results")
         add("--create-host", action="store_true", help="create the host if missing")
         pairs: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}

@@ -182,7 +182,8 @@ def _describe_level(levels: Sequence[LevelComparison]) -> dict[str, Any] | None:
     tail = by_metric.get("latency_p99_ns")
     if tail is not None and tail.is_usual is False and tail.change is not None:
         text += f"; p99 {format_signed_percent(tail.change)}, outside"
-    change = "unknown" if main.change is None else format_signed_percent(main.change)
+    # No percentage of a level of 0, as of a device that answers nothing.
+    change = "level 0:" if main.change is None else format_signed_percent(main.change)
     return {"change": change, "range": text, "is_usual": main.is_usual}
 
 
@@ -289,8 +290,8 @@ BADGES: Final[dict[str, Rule]] = {
     ),
     "several-targets": Rule(
         "One job opened several targets; or jobs on several targets have one series, as the sender gave them one name.",
-        "Measure each target by a job without a target name: each gets its series. A target name accepts the sum of one"
-        " job.",
+        "Measure each target by a job without a target name: each gets its series. If you name the target, the"
+        " sum of one job over several files counts as one target.",
     ),
     "littles-law": Rule(
         "IOPS × mean total latency is outside 0.85 to 1.02 of iodepth × numjobs, with an asynchronous engine and no"

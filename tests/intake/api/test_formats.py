@@ -3,6 +3,7 @@
 import pytest
 
 from benchapp.accounts.write.tokens import issue_token
+from benchapp.framework.api.problems import Problem
 from benchapp.intake.api import posts
 from benchapp.intake.api.body import Wire
 from benchapp.intake.api.documents import Post
@@ -41,3 +42,32 @@ def test_output_of_every_format_becomes_a_run(name: str, form: str, content_type
 
     assert answer.status == 202
     assert [run.format for run in Run.objects.all()] == [form]
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "title", "detail"),
+    [
+        (
+            '{"fio version": "fio-3.36",\n "jobs": [{"jobname": "a", "elapsed": 6,0}]}',
+            "invalid-json",
+            "Invalid JSON",
+            "the fio report has invalid JSON at line 2, column 41",
+        ),
+        (
+            '{"fio version": "fio-3.36", "jobs": [{"jobname": "a",',
+            "truncated-report",
+            "Incomplete output",
+            "the fio report ends before its first job is complete",
+        ),
+        ("hello", "no-report", "No fio output", "no fio report found"),
+    ],
+)
+def test_refusal_has_the_title_of_its_reason(body: str, code: str, title: str, detail: str) -> None:
+    _, token = issue_token(scope=Scope.INGEST, host=Host.objects.create(name="db-1"))
+    post = Post("/api/v1/fio", "", {"authorization": f"Bearer {token}"}, Wire(body.encode(), False))
+
+    with pytest.raises(Problem) as caught:
+        answer_post(post, validate=describe_validation)
+
+    assert (caught.value.status, caught.value.code, caught.value.title) == (422, code, title)
+    assert caught.value.detail.startswith(detail)

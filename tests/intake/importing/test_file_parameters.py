@@ -95,3 +95,14 @@ def test_rows_precede_names_that_precede_the_form() -> None:
 def test_table_that_cannot_be_read_names_its_lines(text: str, part: str) -> None:
     with pytest.raises(BadFileParameters, match=part):
         read_parameter_table(text)
+
+
+def test_unknown_name_lists_what_the_output_states_too() -> None:
+    with pytest.raises(
+        BadFileParameters, match=r"'qd' is unknown. Available: .*\bbs, .*iodepth, .*numjobs, .*rw, "
+    ):
+        read_name_pattern("{bs}-{qd}")
+
+
+def test_columns_that_the_output_states_are_skipped() -> None:
+    assert read_parameter_table("file,bs,volume_type\na.json,4k,gp3\n") == {"a.json": {"volume_type": "gp3"}}

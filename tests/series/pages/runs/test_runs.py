@@ -479,6 +479,15 @@ def test_result_is_compared_to_the_level_of_its_series(newest: float, cell: str,
     assert cell in page.words
 
 
+def test_level_of_zero_has_no_percentage(viewer: Client) -> None:
+    add_series([0.0] * 31)
+    run = Run.objects.order_by("-started_at")[0]
+
+    page = Page(viewer.get(f"/runs/{run.pk}/"))
+
+    assert "level 0: within the usual range of 31 runs" in page.words
+
+
 def test_first_run_of_a_series_has_no_level_to_compare_to(viewer: Client) -> None:
     add_series([1000.0])
 
