@@ -3,6 +3,8 @@
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
+from html import escape
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -11,15 +13,19 @@ from django.db import transaction
 from django.http.response import HttpResponseBase
 from django.test import Client, override_settings
 from django.urls import URLPattern, URLResolver, get_resolver
+from django.utils import timezone
 
 from benchapp.charts.images import frame
 from benchapp.framework.pages.security import CONTENT_SECURITY_POLICY, PERMISSIONS_POLICY
-from benchapp.models import FrozenPanel, Role, Scope, Study
+from benchapp.models import FrozenPanel, Role, RunRequestState, Scope, Study
 from benchapp.reports.write import store_snapshot
-from tests.access_table import ACTORS, TABLE
+from tests.access_table import ACTORS, TABLE, WEB
 from tests.factories import (
+    add_series,
+    make_change,
     make_detection_policy,
     make_dry_run,
+    make_environment,
     make_host,
     make_incident,
     make_measurement,
@@ -27,8 +33,8 @@ from tests.factories import (
     make_price,
     make_run,
     make_run_request,
-    make_series,
     make_signed_link,
+    make_target,
     make_target_mapping,
     make_token,
     make_user,
@@ -49,6 +55,8 @@ NOTHING = {
     "public_id": "x" * 12,
     **dict.fromkeys(("submission_id", "request_id", "bulk"), UUID(int=7)),
 }
+# What others wrote, wherever a text can have it.
+HOSTILE = "<img src=x onerror=alert(1)>"
 # What `drawn_once` has drawn.
 IMAGES: dict[tuple, Any] = {}
 
@@ -88,12 +96,23 @@ def site() -> Site:
 
 def make_parts() -> dict[str, Any]:
     """Make one of everything; return the parts of its addresses."""
-    host = make_host("db-7")
-    series = make_series([1.0], host=host)
-    run = make_run(host)
-    make_measurement(run, series, iops=1.0)
-    panel = {"kind": "scaling", "query": "", "title": "", "text": ""}
-    study = Study.objects.create(title="Disks", share_token="s" * 43, panels=[panel])
+    host = make_host("db-7", pool=HOSTILE)
+    target = make_target(target_name=HOSTILE, filesystem=HOSTILE, volume_type=HOSTILE)
+    series = add_series([1.0], host=host, target=target, start_at=timezone.now())
+    run = make_run(
+        host,
+        profile=HOSTILE,
+        target=target,
+        environment=make_environment(kernel=HOSTILE),
+        labels={HOSTILE: HOSTILE},
+        command={"argv": ["fio", HOSTILE], "stderr": HOSTILE, "jobfile": HOSTILE},
+        warnings=[{"code": "x", "where": HOSTILE, "message": HOSTILE}],
+    )
+    make_measurement(run, series, job_name=HOSTILE, iops=1.0)
+    fact = {"name": HOSTILE, "before": HOSTILE, "after": HOSTILE, "share": 1, "text": HOSTILE}
+    written = {"filter": HOSTILE, "reason": HOSTILE}
+    panel = {"kind": "scaling", "query": "", "title": HOSTILE, "text": HOSTILE}
+    study = Study.objects.create(title=HOSTILE, text=HOSTILE, share_token="s" * 43, panels=[panel])
     frozen = FrozenPanel("scaling", "", "Reads", content="", width=1, height=1, images={"light": b"PNG"})
     store_snapshot(study.pk, [frozen], by=None)
     return {
@@ -107,7 +126,7 @@ def make_parts() -> dict[str, Any]:
         "run_id": run.id,
         "series_id": series.id,
         "submission_id": run.submission_id,
-        "public_id": make_token(host=host)[0].public_id,
+        "public_id": make_token(host=host, label=HOSTILE)[0].public_id,
         "user_id": make_user().id,
         "invitation_id": 1,
         "secret": "no-such-secret",
@@ -116,19 +135,28 @@ def make_parts() -> dict[str, Any]:
         "tag": "hosts",
         "file_name": "ci/gitlab-ci.yml",
         "study_id": study.pk,
-        "incident_id": make_incident().pk,
+        "incident_id": make_incident(
+            changes=[make_change(series)],
+            title=HOSTILE,
+            link="https://tickets.example/",
+            link_label=HOSTILE,
+            suspects=[fact],
+            common_factors=[{"dimension": HOSTILE, "value": HOSTILE, "share": 1, "text": HOSTILE}],
+        ).pk,
         "bulk": uuid4(),
-        "planned_event_id": make_planned_event().pk,
-        "policy_id": make_detection_policy().pk,
-        "dry_run_id": make_dry_run().pk,
-        "price_id": make_price().pk,
-        "mapping_id": make_target_mapping().pk,
-        "wanted_id": make_wanted_schedule().pk,
+        "planned_event_id": make_planned_event(to_at=timezone.now() + timedelta(days=1), **written).pk,
+        "policy_id": make_detection_policy(label=f"a={HOSTILE}", **written).pk,
+        "dry_run_id": make_dry_run(filter=HOSTILE).pk,
+        "price_id": make_price(region=HOSTILE).pk,
+        "mapping_id": make_target_mapping(pattern=HOSTILE, target_name=HOSTILE).pk,
+        "wanted_id": make_wanted_schedule(pool=HOSTILE, directory=HOSTILE, profile=HOSTILE).pk,
         "action": "acknowledge",
-        "subscription_id": make_subscription().pk,
+        "subscription_id": make_subscription(filter=HOSTILE).pk,
         "token": study.share_token,
         "place": 1,
-        "request_id": make_run_request(host).pk,
+        "request_id": make_run_request(
+            host, repeats=run, state=RunRequestState.FAILED, reason=HOSTILE, directory=HOSTILE
+        ).pk,
         "theme": "light",
     }
 
@@ -229,13 +257,21 @@ def test_answers_are_for_those_who_may_and_are_neither_cached_nor_without_securi
 @pytest.mark.django_db
 @pytest.mark.usefixtures("drawn_once")
 def test_public_read_lets_in_everybody_who_may_then(clients, address_of):
+    # What editors and admins may does not depend on it.
+    asking = {actor: client for actor, client in clients.items() if actor not in ("editor", "admin")}
+
     with override_settings(PUBLIC_READ=True):
         letters = {
-            (row.method, route): judge_all(ask_all(clients, row.method, address_of(route)))
+            (row.method, route): judge_all(ask_all(asking, row.method, address_of(route)))
             for route, row in ROWS
         }
 
-    assert letters == {(row.method, route): row.public or row.cells for route, row in ROWS}
+    assert letters == {
+        (row.method, route): "".join(
+            letter for actor, letter in zip(ACTORS, row.public or row.cells, strict=True) if actor in asking
+        )
+        for route, row in ROWS
+    }
 
 
 @pytest.mark.django_db
@@ -269,6 +305,19 @@ def test_what_does_not_exist_is_not_found_in_words(site):
             unclear[row.method, address] = (response.status_code, text[:200])
 
     assert unclear == {}
+
+
+@pytest.mark.django_db
+def test_no_page_has_markup_that_others_wrote(clients, address_of):
+    shown = set()
+    for route in WEB:
+        response = ask(clients["admin"], "GET", address_of(route))
+        if response.headers.get("Content-Type", "").startswith("text/html") and not response.streaming:
+            content = response.content.decode()
+            assert (route, HOSTILE in content) == (route, False)
+            shown |= {route} if escape(HOSTILE) in content else set()
+
+    assert len(shown) >= 30
 
 
 @pytest.mark.django_db

@@ -80,27 +80,6 @@ def test_changes_of_one_incident_are_listed(reader: Client) -> None:
     assert reader.get("/api/v1/changes?incident=x").status_code == 400
 
 
-def test_changes_come_as_csv(reader: Client) -> None:
-    make_change(make_series([1000.0], host=make_host("db-7")))
-
-    lines = reader.get("/api/v1/changes?format=csv").content.decode().splitlines()
-
-    assert lines[0].startswith('"id","series","scope","workload","target","metric","unit","run"')
-    assert len(lines) == 2
-
-
-def test_pages_of_changes_follow_each_other(reader: Client) -> None:
-    series = make_series([1000.0] * 3)
-    for hour in range(3):
-        make_change(series, at=NOON + timedelta(hours=hour))
-
-    first = reader.get("/api/v1/changes?limit=2").json()
-    second = reader.get(first["next"]).json()
-
-    assert [len(first["changes"]), len(second["changes"])] == [2, 1]
-    assert second["next"] is None
-
-
 def test_incident_has_changes_and_events(reader: Client) -> None:
     change = make_change(make_series([1000.0, 850.0]))
     incident = make_incident(changes=[change])

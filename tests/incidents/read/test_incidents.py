@@ -45,22 +45,6 @@ pytestmark = pytest.mark.django_db
 HOUR = timedelta(hours=1)
 
 
-def make_many(count: int) -> None:
-    for number in range(count):
-        make_incident(changes=[make_change(make_series([1000.0, 850.0]))], started_at=NOON + number * HOUR)
-
-
-def test_pages_follow_each_other_without_a_gap() -> None:
-    make_many(5)
-
-    first = list_incidents(IncidentFilter(), limit=3)
-    second = list_incidents(IncidentFilter(), after=first.next_cursor, limit=3)
-
-    times = [row.started_at for row in (*first.items, *second.items)]
-    assert times == [NOON + number * HOUR for number in (4, 3, 2, 1, 0)]
-    assert second.next_cursor is None
-
-
 def test_row_has_the_series_count_and_the_interval_of_the_largest_change() -> None:
     one, other = make_series([1000.0]), make_series([1000.0])
     changes = [

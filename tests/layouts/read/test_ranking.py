@@ -30,6 +30,8 @@ from tests.factories import (
 )
 from tests.planted_layouts import plant_layouts
 
+pytestmark = pytest.mark.django_db
+
 ASKED = LayoutQuestion(Filter(), iops=20_000, p99_ms=3, capacity_gb=1000, block_size="4k")
 LATER = NOON + timedelta(days=10)
 GIB = 2**30
@@ -155,7 +157,6 @@ class TestPlantedLayouts(TestCase):
             rank_layouts(ASKED, now=LATER)
 
 
-@pytest.mark.django_db
 def test_what_may_not_vary_has_one_value_that_is_named_and_layouts_with_others_are_ranked_apart() -> None:
     for volume_type, count, stripes, share in (
         ("gp3", 4, 4, 90),
@@ -180,7 +181,6 @@ def test_what_may_not_vary_has_one_value_that_is_named_and_layouts_with_others_a
     assert [row.layout.volume_count for row in ranking.elsewhere] == [4]
 
 
-@pytest.mark.django_db
 def test_layout_that_does_not_state_what_is_fixed_is_ranked_and_says_so() -> None:
     for stripes in (8, 8, 4, None):
         target = make_target(volume_type="gp3", volume_count=8, stripe_count=stripes)
@@ -197,7 +197,6 @@ def test_layout_that_does_not_state_what_is_fixed_is_ranked_and_says_so() -> Non
     assert [row.layout.stripe_count for row in ranking.elsewhere] == [4]
 
 
-@pytest.mark.django_db
 def test_series_that_are_too_old_do_not_choose_the_fixed_values() -> None:
     for days, block_size, depths in ((9, 4096, (1, 2, 4)), (0, 65_536, (1,))):
         for depth in depths:
@@ -211,7 +210,6 @@ def test_series_that_are_too_old_do_not_choose_the_fixed_values() -> None:
     assert (ranking.outdated_count, ranking.hidden_count) == (3, 0)
 
 
-@pytest.mark.django_db
 def test_mixed_pattern_adds_both_directions_and_takes_the_larger_latency() -> None:
     host, target = make_host(), make_target(volume_type="gp3", volume_count=1)
     workload = make_workload(rw="randrw", read_share_percent=70)
@@ -240,7 +238,6 @@ def test_mixed_pattern_adds_both_directions_and_takes_the_larger_latency() -> No
     assert rank_layouts(LayoutQuestion(Filter(), pattern="randrw", read_share=50, iops=9000)).rows == ()
 
 
-@pytest.mark.django_db
 def test_latency_of_a_mix_is_the_larger_one_of_each_percentile() -> None:
     host, target = make_host(), make_target()
     runs = make_runs(host, [NOON + timedelta(hours=hour) for hour in range(3)], target=target)
@@ -259,7 +256,6 @@ def test_latency_of_a_mix_is_the_larger_one_of_each_percentile() -> None:
     assert level.p90 == pytest.approx(7.4e6)
 
 
-@pytest.mark.django_db
 def test_several_hosts_are_mixed_as_on_scaling() -> None:
     target, workload = make_target(volume_type="gp3", volume_count=1), make_workload()
     for name, values in (
@@ -304,7 +300,6 @@ def ask(**options: Any) -> LayoutRanking:
     return rank_layouts(LayoutQuestion(**{"filter": Filter(), "price_of": "volumes", **options}), now=LATER)
 
 
-@pytest.mark.django_db
 class TestNothingIsFixed:
     """What was measured with another file size, block size or depth counts, and is named."""
 
@@ -374,7 +369,6 @@ class TestNothingIsFixed:
         ]
 
 
-@pytest.mark.django_db
 class TestOneBrokenHost:
     @pytest.fixture(autouse=True)
     def fleet(self, db: None) -> None:

@@ -28,6 +28,8 @@ from tests.hook_server import HookServer, serve_hook
 from tests.mail_server import MailServer, serve_mail
 from tests.received_notices import make_event, make_incident, make_subscription
 
+pytestmark = pytest.mark.django_db
+
 
 @pytest.fixture
 def mail(settings: Any) -> Iterator[MailServer]:
@@ -62,7 +64,6 @@ def outcomes(notice: Notice) -> list[str]:
     return [attempt["outcome"] for attempt in notice.log]
 
 
-@pytest.mark.django_db
 def test_incident_arrives_by_mail_once(mail: MailServer) -> None:
     make_subscription()
     incident = make_incident()
@@ -79,7 +80,6 @@ def test_incident_arrives_by_mail_once(mail: MailServer) -> None:
     assert outcomes(notice) == ["delivered: accepted by the mail server"]
 
 
-@pytest.mark.django_db
 def test_webhook_is_signed_and_slack_is_not(hook: HookServer) -> None:
     for channel in (Channel.WEBHOOK, Channel.SLACK):
         make_subscription(channel=channel, address=hook.url)
@@ -95,7 +95,6 @@ def test_webhook_is_signed_and_slack_is_not(hook: HookServer) -> None:
     assert "webhook-signature" not in hook.requests[1].headers
 
 
-@pytest.mark.django_db
 def test_all_that_waits_for_a_busy_receiver_leaves_it_alone_as_long_as_it_asks(hook: HookServer) -> None:
     subscription = make_subscription(channel=Channel.WEBHOOK, address=hook.url)
     put(subscription, "first", "second")
@@ -109,7 +108,6 @@ def test_all_that_waits_for_a_busy_receiver_leaves_it_alone_as_long_as_it_asks(h
     assert outcomes(Notice.objects.get(key="first")) == ["answered 429 with Retry-After 3000 s"]
 
 
-@pytest.mark.django_db
 def test_receiver_that_asks_for_for_ever_is_given_up_after_a_day(hook: HookServer) -> None:
     put(make_subscription(channel=Channel.WEBHOOK, address=hook.url), "first")
     hook.status, hook.headers = 503, {"Retry-After": "999999999"}
@@ -122,7 +120,6 @@ def test_receiver_that_asks_for_for_ever_is_given_up_after_a_day(hook: HookServe
     assert Notice.objects.get().state == NoticeState.FAILED
 
 
-@pytest.mark.django_db
 def test_failure_is_tried_again_later_with_the_same_id(hook: HookServer) -> None:
     put(make_subscription(channel=Channel.WEBHOOK, address=hook.url), "a")
     hook.status = 503
@@ -140,7 +137,6 @@ def test_failure_is_tried_again_later_with_the_same_id(hook: HookServer) -> None
     assert Subscription.objects.get().failures == 0
 
 
-@pytest.mark.django_db
 def test_receiver_that_is_away_is_asked_once_and_not_for_each_notice(hook: HookServer) -> None:
     put(make_subscription(channel=Channel.WEBHOOK, address=hook.url), "a", "b", "c")
     hook.status = 500
@@ -152,7 +148,6 @@ def test_receiver_that_is_away_is_asked_once_and_not_for_each_notice(hook: HookS
     assert not Notice.objects.filter(not_before_at__lte=timezone.now()).exists()
 
 
-@pytest.mark.django_db
 def test_notice_is_given_up_after_a_day(hook: HookServer) -> None:
     put(make_subscription(channel=Channel.WEBHOOK, address=hook.url), "a")
     hook.status = 500
@@ -165,7 +160,6 @@ def test_notice_is_given_up_after_a_day(hook: HookServer) -> None:
     assert notice.settled_at is not None
 
 
-@pytest.mark.django_db
 def test_subscription_is_paused_with_a_reason_after_twenty_consecutive_failures(hook: HookServer) -> None:
     subscription = make_subscription(channel=Channel.WEBHOOK, address=hook.url)
     put(subscription, "a")
@@ -181,7 +175,6 @@ def test_subscription_is_paused_with_a_reason_after_twenty_consecutive_failures(
     assert len(Notice.objects.get().log) == 10
 
 
-@pytest.mark.django_db
 def test_receiver_that_is_gone_pauses_at_once(hook: HookServer) -> None:
     put(make_subscription(channel=Channel.WEBHOOK, address=hook.url), "a")
     hook.status = 410
@@ -192,7 +185,6 @@ def test_receiver_that_is_gone_pauses_at_once(hook: HookServer) -> None:
     assert "410" in Subscription.objects.get().paused_reason
 
 
-@pytest.mark.django_db
 def test_notices_of_a_paused_subscription_are_dropped_after_a_day(hook: HookServer) -> None:
     put(make_subscription(channel=Channel.WEBHOOK, address=hook.url, is_active=False), "a")
 
@@ -201,7 +193,6 @@ def test_notices_of_a_paused_subscription_are_dropped_after_a_day(hook: HookServ
     assert Notice.objects.get().state == NoticeState.DROPPED
 
 
-@pytest.mark.django_db
 def test_what_was_undone_before_its_time_is_dropped(mail: MailServer) -> None:
     make_subscription()
     event = make_event(make_incident())
@@ -214,7 +205,6 @@ def test_what_was_undone_before_its_time_is_dropped(mail: MailServer) -> None:
     assert Notice.objects.get().state == NoticeState.DROPPED
 
 
-@pytest.mark.django_db
 def test_what_was_expected_or_merged_before_its_time_is_dropped(mail: MailServer) -> None:
     make_subscription()
     expected, merged = make_incident(), make_incident(host="db-08")
@@ -228,7 +218,6 @@ def test_what_was_expected_or_merged_before_its_time_is_dropped(mail: MailServer
     assert set(Notice.objects.values_list("state", flat=True)) == {NoticeState.DROPPED}
 
 
-@pytest.mark.django_db
 def test_end_of_an_expected_incident_is_sent_after_its_beginning(mail: MailServer) -> None:
     make_subscription()
     incident = make_incident()
@@ -242,7 +231,6 @@ def test_end_of_an_expected_incident_is_sent_after_its_beginning(mail: MailServe
     assert len(mail.letters) == 2
 
 
-@pytest.mark.django_db
 def test_sender_that_was_killed_leaves_the_notice_waiting(mail: MailServer) -> None:
     put(make_subscription(), "a")
     assert claim_next(now=timezone.now()) is not None  # and the process is gone
@@ -256,7 +244,6 @@ def test_sender_that_was_killed_leaves_the_notice_waiting(mail: MailServer) -> N
     assert outcomes(Notice.objects.get()) == ["", "delivered"]
 
 
-@pytest.mark.django_db
 def test_sender_that_comes_too_late_does_not_overwrite_the_next_ones_outcome() -> None:
     put(make_subscription(), "a")
     slow = claim_next(now=timezone.now())
@@ -271,7 +258,6 @@ def test_sender_that_comes_too_late_does_not_overwrite_the_next_ones_outcome() -
     assert slow.message_id == fast.message_id
 
 
-@pytest.mark.django_db
 def test_digest_is_one_email_at_its_hour(mail: MailServer) -> None:
     hour = (timezone.now() + timedelta(hours=2)).hour
     put(make_subscription(is_digest=True, digest_hour=hour), "a", "b")
@@ -287,7 +273,6 @@ def test_digest_is_one_email_at_its_hour(mail: MailServer) -> None:
     assert set(Notice.objects.values_list("state", flat=True)) == {"sent"}
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize(("count", "letters"), [(5, 5), (6, 1), (150, 2)])
 def test_many_notices_are_sent_in_few_emails(mail: MailServer, count: int, letters: int) -> None:
     put(make_subscription(), *(f"incident {number}: opened" for number in range(count)))
@@ -298,7 +283,6 @@ def test_many_notices_are_sent_in_few_emails(mail: MailServer, count: int, lette
     assert not Notice.objects.exclude(state=NoticeState.SENT).exists()
 
 
-@pytest.mark.django_db
 def test_webhook_gets_each_notice_separately(hook: HookServer) -> None:
     put(make_subscription(channel=Channel.WEBHOOK, address=hook.url), *"abcdefgh")
 
@@ -307,7 +291,6 @@ def test_webhook_gets_each_notice_separately(hook: HookServer) -> None:
     assert len(hook.requests) == 8
 
 
-@pytest.mark.django_db
 def test_what_one_notice_breaks_does_not_hold_up_the_others(mail: MailServer) -> None:
     put(make_subscription(), "broken")
     Notice.objects.update(body={"levels": [{"no": "level"}]})
@@ -319,7 +302,6 @@ def test_what_one_notice_breaks_does_not_hold_up_the_others(mail: MailServer) ->
     assert outcomes(Notice.objects.get(key="broken")) == ["internal error: TypeError"]
 
 
-@pytest.mark.django_db
 def test_missing_mail_configuration_names_the_setting(settings: Any) -> None:
     settings.EMAIL_SERVER = None
     put(make_subscription(), "a")
@@ -329,7 +311,6 @@ def test_missing_mail_configuration_names_the_setting(settings: Any) -> None:
     assert "BENCHAPP_EMAIL_URL" in outcomes(Notice.objects.get())[0]
 
 
-@pytest.mark.django_db
 def test_test_notice_goes_out_at_once_and_once_a_minute(mail: MailServer) -> None:
     subscription = make_subscription(is_digest=True, quiet_from_hour=0, quiet_to_hour=23)
 

@@ -177,16 +177,6 @@ def test_cells_show_regression_silence_failure_and_age(viewer: Client) -> None:
     assert "no runs" in titles["db-none"]
 
 
-def test_name_of_a_host_is_escaped_in_its_cell(viewer: Client) -> None:
-    add([1.0], host="db-01")
-    make_host('<b title="x">')
-
-    response = viewer.get(reverse("home"))
-
-    assert b'<b title="x">' not in response.content
-    assert reverse("host", args=['<b title="x">']) in list_cells(Page(response))
-
-
 def test_what_needs_attention_is_linked_to_its_action(editor: Client) -> None:
     now = timezone.now()
     series = add([100.0] * 12, host="db-01")

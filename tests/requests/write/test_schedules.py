@@ -13,6 +13,8 @@ from benchapp.storage.read.hosts import read_host
 from benchapp.storage.write.hosts import note_schedule
 from tests.factories import NOON, make_host, make_run, make_token
 
+pytestmark = pytest.mark.django_db
+
 QUICK = InstalledSchedule("quick", every_s=21_600, splay_s=600, directory="/data")
 SERIES = InstalledSchedule("ebs-series", every_s=86_400, splay_s=0, directory="/data")
 ROW = {"profile": "quick", "every_s": 21_600, "splay_s": 600, "directory": "/data"}
@@ -57,7 +59,6 @@ def test_host_is_silent_after_the_moment_and_not_at_it():
     ]
 
 
-@pytest.mark.django_db
 def test_schedule_is_stored_with_reporter_and_time():
     host = make_host()
 
@@ -69,7 +70,6 @@ def test_schedule_is_stored_with_reporter_and_time():
     assert host.schedule_since_at is not None
 
 
-@pytest.mark.django_db
 def test_unchanged_schedule_keeps_its_start_time():
     host = make_host(schedule=[ROW], schedule_since_at=NOON)
 
@@ -79,7 +79,6 @@ def test_unchanged_schedule_keeps_its_start_time():
     assert (host.schedule_since_at, host.schedule_reported_by) == (NOON, "")
 
 
-@pytest.mark.django_db
 def test_order_of_the_entries_makes_no_other_schedule():
     host = make_host()
     note_schedule(host.pk, [QUICK, SERIES], reported_by="")
@@ -87,7 +86,6 @@ def test_order_of_the_entries_makes_no_other_schedule():
     assert not note_schedule(host.pk, [SERIES, QUICK], reported_by="")
 
 
-@pytest.mark.django_db
 def test_nothing_scheduled_is_not_unknown():
     host, other = make_host(), make_host()
 
@@ -98,13 +96,11 @@ def test_nothing_scheduled_is_not_unknown():
     assert Host.objects.filter(schedule__isnull=True).get() == other
 
 
-@pytest.mark.django_db
 def test_schedule_without_since_when_cannot_be_stored():
     with pytest.raises(IntegrityError, match="host_schedule_is_known_since_a_moment"):
         make_host(schedule=[])
 
 
-@pytest.mark.django_db
 def test_host_of_a_token_reads_its_schedule_when_asked():
     """The query of every POST leaves it out, and would give JSON as text."""
     _, plaintext = make_token(host=make_host(schedule=[ROW], schedule_since_at=NOON))
@@ -123,7 +119,6 @@ def known(host: Host, *entries: InstalledSchedule, is_retired: bool = False) -> 
     return KnownSchedule(host.pk, rows, at(0), "", is_retired)
 
 
-@pytest.mark.django_db
 def test_each_profile_is_judged_by_its_own_runs():
     host = make_host()
     make_run(host, profile="quick", started_at=at(3))
@@ -139,7 +134,6 @@ def test_each_profile_is_judged_by_its_own_runs():
     assert (schedule.silent_since, schedule.expected_at) == (at(10, 40), at(11, day=22))
 
 
-@pytest.mark.django_db
 def test_retired_host_is_expected_to_do_nothing():
     host = make_host()
 
@@ -149,14 +143,12 @@ def test_retired_host_is_expected_to_do_nothing():
     assert len(schedule.entries) == 1
 
 
-@pytest.mark.django_db
 def test_host_without_a_schedule_is_not_silent():
     make_host("old", last_seen_at=NOON - timedelta(days=900))
 
     assert read_host("old").schedule is None
 
 
-@pytest.mark.django_db
 def test_schedules_of_many_hosts_take_one_query(django_assert_num_queries):
     hosts = [make_host() for _ in range(5)]
 

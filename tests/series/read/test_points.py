@@ -16,6 +16,8 @@ from benchapp.series.read.points import (
 )
 from tests.factories import NOON, make_host, make_measurement, make_points, make_run, make_series
 
+pytestmark = pytest.mark.django_db
+
 HOUR = timedelta(hours=1)
 
 
@@ -23,7 +25,6 @@ def values(page):
     return [point.values for point in page.items]
 
 
-@pytest.mark.django_db
 def test_points_come_in_the_order_of_time_with_the_metrics_asked_for(django_assert_num_queries):
     series = make_series([10.0, 20.0, 30.0])
 
@@ -35,7 +36,6 @@ def test_points_come_in_the_order_of_time_with_the_metrics_asked_for(django_asse
     assert page.next_cursor is None
 
 
-@pytest.mark.django_db
 def test_time_of_a_point_is_exact_to_the_microsecond():
     moment = NOON.replace(microsecond=123457)
     series = make_series([1.0], start_at=moment)
@@ -43,7 +43,6 @@ def test_time_of_a_point_is_exact_to_the_microsecond():
     assert read_points(series.id, metrics=["iops"]).items[0].started_at == moment
 
 
-@pytest.mark.django_db
 def test_newest_points_come_first_when_asked():
     series = make_series([10.0, 20.0, 30.0])
 
@@ -54,7 +53,6 @@ def test_newest_points_come_first_when_asked():
     assert values(rest) == [(10.0,)]
 
 
-@pytest.mark.django_db
 def test_span_is_inclusive_at_its_start_and_exclusive_at_its_end():
     series = make_series([10.0, 20.0, 30.0])
 
@@ -63,7 +61,6 @@ def test_span_is_inclusive_at_its_start_and_exclusive_at_its_end():
     assert values(page) == [(20.0,)]
 
 
-@pytest.mark.django_db
 def test_failed_point_is_listed_with_its_error():
     series = make_series([10.0])
     make_measurement(make_run(series.host, started_at=NOON + HOUR), series, error=5)
@@ -73,7 +70,6 @@ def test_failed_point_is_listed_with_its_error():
     assert [(point.error, point.values[0]) for point in page.items] == [(0, 10.0), (5, None)]
 
 
-@pytest.mark.django_db
 def test_excluded_point_is_listed_as_such_and_enters_no_level():
     series = make_series([10.0, 20.0, 30.0])
     make_measurement(make_run(series.host, started_at=NOON + 3 * HOUR), series, iops=9000.0, is_excluded=True)
@@ -92,7 +88,6 @@ def test_excluded_point_is_listed_as_such_and_enters_no_level():
     assert summarize_series(series.id, metric="iops").maximum == 40.0
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("metric", ["nonsense", "run_id", "iops; DROP TABLE x", ""])
 def test_unknown_metric_is_refused_with_the_list(metric):
     with pytest.raises(UnknownMetric, match="Available: iops"):
@@ -101,7 +96,6 @@ def test_unknown_metric_is_refused_with_the_list(metric):
         summarize_series(1, metric=metric)
 
 
-@pytest.mark.django_db
 def test_summary_is_postgresql_s_and_leaves_out_what_failed(django_assert_num_queries):
     series = make_series([10.0, 20.0, 30.0, None])
     make_measurement(make_run(series.host, started_at=NOON - HOUR), series, iops=9999.0, error=5)
@@ -114,7 +108,6 @@ def test_summary_is_postgresql_s_and_leaves_out_what_failed(django_assert_num_qu
     )
 
 
-@pytest.mark.django_db
 def test_summary_of_a_span():
     series = make_series([10.0, 20.0, 30.0])
 
@@ -125,14 +118,12 @@ def test_summary_of_a_span():
     )
 
 
-@pytest.mark.django_db
 def test_summary_of_nothing_is_empty():
     series = make_series([None])
 
     assert summarize_series(series.id, metric="iops") == PointSummary(0, None, None, None, None, None, None)
 
 
-@pytest.mark.django_db
 @pytest.mark.parametrize("newest_first", [False, True])
 def test_level_of_a_page_reaches_back_over_the_points_before_it(newest_first):
     series = make_series([10.0, 20.0, 30.0, 40.0])
@@ -146,7 +137,6 @@ def test_level_of_a_page_reaches_back_over_the_points_before_it(newest_first):
     assert medians == ([30.0, 20.0] if newest_first else [20.0, 30.0])
 
 
-@pytest.mark.django_db
 def test_level_leaves_out_what_failed():
     series = make_series([10.0, 20.0, 30.0])
     make_measurement(make_run(series.host, started_at=NOON + 3 * HOUR), series, iops=9999.0, error=5)
@@ -157,7 +147,6 @@ def test_level_leaves_out_what_failed():
     assert [level.median for (level,) in levels] == [None, None, 20.0, 20.0]
 
 
-@pytest.mark.django_db
 def test_level_of_no_points_is_none():
     assert read_rolling(1, [], metrics=["iops"]) == []
 

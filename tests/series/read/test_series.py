@@ -52,16 +52,6 @@ def test_series_of_a_pool_are_found_by_pool_and_not_by_host():
     assert ids(list_series(parse_filter("host:a pool:blue"))) == [series.id]
 
 
-def test_pages_lose_no_series_of_equal_time():
-    series = [make_series([1.0]).id for _ in range(7)]
-
-    first = list_series(Filter(), limit=4)
-    second = list_series(Filter(), after=first.next_cursor, limit=4)
-
-    assert ids(first) + ids(second) == sorted(series, reverse=True)
-    assert second.next_cursor is None
-
-
 def test_series_is_read_with_its_other_directions(django_assert_num_queries):
     host, target = make_host("db-7"), make_target(filesystem="xfs")
     workload = make_workload(rw="randrw", read_share_percent=70)

@@ -4,7 +4,6 @@ import pytest
 
 from benchapp.accounts.read import read_tokens
 from benchapp.catalog.grammar import parse_filter
-from benchapp.framework.read.pagination import BadCursor
 from benchapp.models import Scope
 from benchapp.storage.read.hosts import HostFilter, page_hosts, read_host
 from tests.factories import NOON, add_series, make_host, make_run, make_token, make_user, make_workload
@@ -41,28 +40,6 @@ def test_tokens_that_belong_to_no_host_are_shown_at_none():
     make_token(Scope.READ)
 
     assert read_tokens(host.id) == ()
-
-
-def test_unknown_host_is_none():
-    assert read_host("nobody") is None
-
-
-def test_pages_go_on_behind_the_last_name():
-    for name in ("a", "b", "c"):
-        make_host(name)
-
-    first = page_hosts(HostFilter(), limit=2)
-    second = page_hosts(HostFilter(), after=first.next_cursor, limit=2)
-
-    assert [host.name for host in first.items] == ["a", "b"]
-    assert [host.name for host in second.items] == ["c"]
-    assert second.next_cursor is None
-
-
-@pytest.mark.parametrize("cursor", ["", "b", "after-\x00"])
-def test_bad_cursor_is_refused(cursor):
-    with pytest.raises(BadCursor):
-        page_hosts(HostFilter(), after=cursor)
 
 
 @pytest.mark.parametrize(
