@@ -109,8 +109,6 @@ def check_threshold(policy: DetectionPolicy) -> None:
 
 
 POLICIES: Final = DetectionPolicyList()
-create_detection_policy = POLICIES.create
-cancel_detection_policy, restore_detection_policy = POLICIES.cancel, POLICIES.restore
 
 
 # Runs by which the start of a change may differ from that of the stored one.

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from benchapp.accounts.write.accounts import create_invitation
-from benchapp.incidents.write.planned_events import schedule_planned_event
+from benchapp.incidents.write.planned_events import EVENTS
 from benchapp.intake.normalize.series_lookup import recalculate_environments
 from benchapp.layouts.texts import NotAnswerable, find_layout_answer
 from benchapp.models import (
@@ -182,7 +182,7 @@ def _make_finished_dry_run(series: Series) -> DetectionDryRun:
 def _make_planned_event(admin: User) -> PlannedEvent:
     """Make a maintenance that runs, an expected change to come with a long reason, and notes of charts."""
     now = timezone.now()
-    schedule_planned_event(
+    EVENTS.create(
         PlannedEvent(
             kind=PlannedEventKind.CHANGE,
             filter="pool:cache volume_type:gp3,io2 bs:4k iodepth:>=8",
@@ -196,7 +196,7 @@ def _make_planned_event(admin: User) -> PlannedEvent:
         (25, None, "moved to rack 7"),
         (18, 15, "backup of all volumes at night"),
     ):
-        schedule_planned_event(
+        EVENTS.create(
             PlannedEvent(
                 kind=PlannedEventKind.NOTE,
                 filter="host:db-01,db-09",
@@ -206,7 +206,7 @@ def _make_planned_event(admin: User) -> PlannedEvent:
             ),
             by=admin,
         )
-    return schedule_planned_event(
+    return EVENTS.create(
         PlannedEvent(
             kind=PlannedEventKind.MAINTENANCE,
             filter="host:cache-*",

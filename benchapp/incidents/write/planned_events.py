@@ -120,8 +120,6 @@ def _read_end(from_at: datetime, to_at: datetime | None, *, is_note: bool) -> da
 
 
 EVENTS: Final = PlannedEventList()
-schedule_planned_event = EVENTS.create
-cancel_planned_event, restore_planned_event = EVENTS.cancel, EVENTS.restore
 
 
 def end_planned_event(planned_event_id: int, *, by: User | None, via: str = "") -> PlannedEvent:

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from benchapp.charts.read.history import BUCKETS_DEFAULT, LINES_DEFAULT, LINES_MAXIMUM
-from benchapp.incidents.write.planned_events import cancel_planned_event, schedule_planned_event
+from benchapp.incidents.write.planned_events import EVENTS
 from benchapp.models import DetectionResult, PlannedEvent, PlannedEventKind, Role, Scope
 from benchapp.notices.write.thresholds import store_present_violations
 from tests.factories import (
@@ -194,7 +194,7 @@ def test_history_has_the_planned_events_of_its_series_and_another_etag(reader, m
     etag = reader.get(address)["ETag"]
     hour = timedelta(hours=1)
     make_planned_event(filter="", from_at=NOON - 2 * hour, to_at=NOON - hour, reason="too old to be read")
-    note = schedule_planned_event(
+    note = EVENTS.create(
         PlannedEvent(
             kind=PlannedEventKind.NOTE, filter="host:db-2", from_at=NOON, to_at=None, reason="new rack"
         ),
@@ -207,7 +207,7 @@ def test_history_has_the_planned_events_of_its_series_and_another_etag(reader, m
 
     response = reader.get(address, headers={"If-None-Match": etag})
     later = reader.get(f"{address}&from=2026-11-21T12:00:00Z&to=2026-11-21T13:00:00Z").json()
-    cancel_planned_event(note.pk, by=None)
+    EVENTS.cancel(note.pk, by=None)
 
     answer = response.json()
     assert response.status_code == 200

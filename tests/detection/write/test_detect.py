@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from benchapp.detection.write.histories import WINDOW
-from benchapp.incidents.write.planned_events import cancel_planned_event, schedule_planned_event
+from benchapp.incidents.write.planned_events import EVENTS
 from benchapp.judge import has_judging_due, judge_due, judge_series
 from benchapp.models import (
     Change,
@@ -126,14 +126,14 @@ def test_runs_within_maintenance_are_ignored() -> None:
     series = make_judged(make_level(1000.0, 20) + make_level(850.0, 6))
     span = {"from_at": NOON + timedelta(hours=20), "to_at": NOON + timedelta(hours=26)}
 
-    held = schedule_planned_event(
+    held = EVENTS.create(
         PlannedEvent(kind=PlannedEventKind.MAINTENANCE, filter="host:host-*", **span, reason="new disks"),
         by=None,
     )
     judge_all()
     assert list_changes(series) == [(20, "withdrawn")]
 
-    cancel_planned_event(held.pk, by=None)
+    EVENTS.cancel(held.pk, by=None)
     judge_all()
     assert list_changes(series) == [(20, "provisional")]
 

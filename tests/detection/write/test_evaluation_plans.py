@@ -14,7 +14,7 @@ from benchapp.detection.write import histories
 from benchapp.detection.write.drift import judge_drift
 from benchapp.detection.write.histories import StoredHistory
 from benchapp.detection.write.series import MetricHistory, SeriesOutcome, judge_series_metric
-from benchapp.incidents.write.planned_events import schedule_planned_event
+from benchapp.incidents.write.planned_events import EVENTS
 from benchapp.judge import judge_due, judge_series
 from benchapp.models import (
     Change,
@@ -200,7 +200,7 @@ def test_failed_run_is_quiet_and_extends_nothing(monkeypatch: pytest.MonkeyPatch
 
 
 def test_run_of_a_maintenance_window_extends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    schedule_planned_event(
+    EVENTS.create(
         PlannedEvent(
             kind=PlannedEventKind.MAINTENANCE,
             filter="host:db-1",
@@ -253,7 +253,7 @@ def exclude_old_run(series: Series) -> None:
 
 
 def plan_maintenance(series: Series) -> None:
-    schedule_planned_event(
+    EVENTS.create(
         PlannedEvent(
             kind=PlannedEventKind.MAINTENANCE,
             filter=series.scope,

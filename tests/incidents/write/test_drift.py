@@ -10,7 +10,7 @@ from benchapp.incidents.actions.baselines import accept_level
 from benchapp.incidents.actions.undo import undo
 from benchapp.incidents.write.grouping import absorb_steps, assign_drifts
 from benchapp.incidents.write.incidents import Events
-from benchapp.incidents.write.planned_events import schedule_planned_event
+from benchapp.incidents.write.planned_events import EVENTS
 from benchapp.judge import Judged
 from benchapp.models import (
     Change,
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_expected_drift_is_recorded_without_notice() -> None:
-    event = schedule_planned_event(
+    event = EVENTS.create(
         PlannedEvent(
             kind=PlannedEventKind.CHANGE,
             filter="host:db-1",

@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 
 from benchapp.incidents.actions.triage import reopen
 from benchapp.incidents.actions.undo import undo
-from benchapp.incidents.write.planned_events import cancel_planned_event, schedule_planned_event
+from benchapp.incidents.write.planned_events import EVENTS
 from benchapp.models import (
     Change,
     Incident,
@@ -231,7 +231,7 @@ def test_repeated_regression_of_a_series_reopens_its_incident() -> None:
 
 def test_expected_change_is_recorded_without_notices() -> None:
     span = {"from_at": NOON + timedelta(hours=20), "to_at": NOON + timedelta(hours=30)}
-    schedule_planned_event(
+    EVENTS.create(
         PlannedEvent(kind=PlannedEventKind.CHANGE, filter="host:db-1", **span, reason="smaller volumes"),
         by=None,
     )
@@ -260,7 +260,7 @@ def test_expected_change_is_recorded_without_notices() -> None:
 )
 def test_expected_change_mutes_only_its_metric_and_direction(limits: dict[str, Any], is_muted: bool) -> None:
     span = {"from_at": NOON + timedelta(hours=20), "to_at": NOON + timedelta(hours=30)}
-    event = schedule_planned_event(
+    event = EVENTS.create(
         PlannedEvent(
             kind=PlannedEventKind.CHANGE, filter="host:db-1", **span, reason="smaller volumes", **limits
         ),
@@ -279,14 +279,14 @@ def test_expected_change_mutes_only_its_metric_and_direction(limits: dict[str, A
 
 def test_canceled_and_expired_expected_changes_mute_nothing() -> None:
     early = {"from_at": NOON, "to_at": NOON + timedelta(hours=20)}
-    schedule_planned_event(
+    EVENTS.create(
         PlannedEvent(kind=PlannedEventKind.CHANGE, filter="host:db-1", **early, reason="too early"), by=None
     )
     span = {"from_at": NOON + timedelta(hours=20), "to_at": NOON + timedelta(hours=30)}
-    event = schedule_planned_event(
+    event = EVENTS.create(
         PlannedEvent(kind=PlannedEventKind.CHANGE, filter="host:db-1", **span, reason="canceled"), by=None
     )
-    cancel_planned_event(event.pk, by=None)
+    EVENTS.cancel(event.pk, by=None)
     make_cells(make_host("db-1"), [fallen()])
 
     judge_all()
@@ -296,7 +296,7 @@ def test_canceled_and_expired_expected_changes_mute_nothing() -> None:
 
 def test_reopened_incident_is_no_longer_muted_until_the_reopening_is_undone() -> None:
     span = {"from_at": NOON + timedelta(hours=20), "to_at": NOON + timedelta(hours=30)}
-    event = schedule_planned_event(
+    event = EVENTS.create(
         PlannedEvent(kind=PlannedEventKind.CHANGE, filter="", **span, reason="smaller volumes"), by=None
     )
     make_cells(make_host("db-1"), [fallen()])

@@ -10,12 +10,10 @@ from benchapp.framework.write.conflicts import BadValue
 from benchapp.framework.write.list_entries import NotInThisState, UnknownEntry
 from benchapp.incidents.write import planned_events
 from benchapp.incidents.write.planned_events import (
-    cancel_planned_event,
+    EVENTS,
     end_planned_event,
     preview_impact,
-    restore_planned_event,
     resume_planned_event,
-    schedule_planned_event,
 )
 from benchapp.judge import detect_and_notify
 from benchapp.models import (
@@ -54,7 +52,7 @@ SPAN = {"from_at": NOON, "to_at": NOON + 4 * HOUR}
 def schedule(filter: str = "host:db-7", kind: str = "maintenance", **fields: Any) -> PlannedEvent:
     given: dict[str, Any] = {**SPAN, "reason": "new disks", **fields}
     actor = {name: given.pop(name, default) for name, default in (("by", None), ("via", ""))}
-    return schedule_planned_event(PlannedEvent(kind=kind, filter=filter, **given), **actor)
+    return EVENTS.create(PlannedEvent(kind=kind, filter=filter, **given), **actor)
 
 
 def list_acts() -> list[tuple[str, str, str]]:
@@ -126,10 +124,10 @@ def test_active_and_upcoming_events_are_limited(at: Any, monkeypatch: pytest.Mon
 
     with pytest.raises(BadValue, match="limit of 2 active and upcoming"):
         schedule()
-    cancel_planned_event(first.pk, by=None)
+    EVENTS.cancel(first.pk, by=None)
     schedule()
     with pytest.raises(BadValue, match="limit of 2"):
-        restore_planned_event(first.pk, by=None)
+        EVENTS.restore(first.pk, by=None)
     # What is over costs nobody anything.
     schedule(from_at=NOON - 9 * HOUR, to_at=NOON - 8 * HOUR)
 
@@ -141,8 +139,8 @@ def test_activity_log_has_user_action_and_token(at: Any) -> None:
     at(NOON + HOUR)
     end_planned_event(event.pk, by=anna, via="bench_abc")
     resume_planned_event(event.pk, by=None)
-    cancel_planned_event(event.pk, by=anna)
-    restore_planned_event(event.pk, by=anna)
+    EVENTS.cancel(event.pk, by=anna)
+    EVENTS.restore(event.pk, by=anna)
 
     assert list_acts() == [
         ("scheduled", "anna", ""),
@@ -176,20 +174,20 @@ def test_only_active_events_can_be_ended(at: Any) -> None:
     with pytest.raises(NotInThisState, match="already ended"):
         end_planned_event(event.pk, by=None)
     at(NOON + HOUR)
-    cancel_planned_event(event.pk, by=None)
+    EVENTS.cancel(event.pk, by=None)
     with pytest.raises(NotInThisState, match="already ended"):
         end_planned_event(event.pk, by=None)
     with pytest.raises(UnknownEntry, match="planned event 9999 does not exist"):
-        cancel_planned_event(9999, by=None)
+        EVENTS.cancel(9999, by=None)
 
 
 def test_repeated_action_changes_nothing_and_is_not_logged(at: Any) -> None:
     event = schedule()
 
-    cancel_planned_event(event.pk, by=None)
-    cancel_planned_event(event.pk, by=make_user())
-    restore_planned_event(event.pk, by=None)
-    restore_planned_event(event.pk, by=None)
+    EVENTS.cancel(event.pk, by=None)
+    EVENTS.cancel(event.pk, by=make_user())
+    EVENTS.restore(event.pk, by=None)
+    EVENTS.restore(event.pk, by=None)
 
     assert [act for act, _, _ in list_acts()] == [
         PlannedEventAction.SCHEDULED,
@@ -214,7 +212,7 @@ def test_each_action_on_maintenance_marks_only_affected_series_for_detection(at:
     assert find_due() == [inside.pk]
     assert before.pk != inside.pk
     at(NOON + HOUR)
-    for action in (end_planned_event, resume_planned_event, cancel_planned_event, restore_planned_event):
+    for action in (end_planned_event, resume_planned_event, EVENTS.cancel, EVENTS.restore):
         action(event.pk, by=None)
         assert find_due() == [inside.pk], action.__name__
 

@@ -16,7 +16,7 @@ from benchapp.detection.write.pooled import judge_pooled
 from benchapp.detection.write.pooled_members import MemberHistories, read_member_histories
 from benchapp.detection.write.pooled_rows import read_stored_rows
 from benchapp.incidents.write import incidents
-from benchapp.incidents.write.planned_events import schedule_planned_event
+from benchapp.incidents.write.planned_events import EVENTS
 from benchapp.judge import judge_series
 from benchapp.models import (
     Change,
@@ -31,7 +31,7 @@ from benchapp.models import (
     Series,
 )
 from benchapp.notices.write.incident_message import make_incident_message
-from benchapp.policies.write import cancel_detection_policy, create_detection_policy
+from benchapp.policies.write import POLICIES
 from tests.detection.write.judging import add_common_run, add_runs, get_incident, judge_all, make_cells
 from tests.factories import NOON, make_change, make_host, make_series
 from tests.shared_rows import shared_rows
@@ -380,7 +380,7 @@ def test_pooled_change_disappears_with_its_runs(quiet_host: list[Series]) -> Non
 
 
 def test_expected_pooled_change_is_resolved_without_notice() -> None:
-    event = schedule_planned_event(
+    event = EVENTS.create(
         PlannedEvent(
             kind=PlannedEventKind.CHANGE,
             filter="host:db-1",
@@ -416,13 +416,13 @@ def test_opened_incident_is_notified_once(slower_host: Any) -> None:
 def test_policy_applies_to_the_pooled_levels_at_once(quiet_host: list[Series]) -> None:
     """40 % of a threshold of 10 % is more than a change of −3 %."""
     cells = quiet_host
-    policy = create_detection_policy(
+    policy = POLICIES.create(
         DetectionPolicy(metric="iops", smallest_change=0.1, filter="host:db-1", reason="noisy"), by=None
     )
     measure(cells, 6, factor=0.97)
     assert not Incident.objects.exists()
 
-    cancel_detection_policy(policy.pk, by=None)
+    POLICIES.cancel(policy.pk, by=None)
     judge_until_done()
 
     assert get_incident().relative == pytest.approx(-0.03, abs=0.01)

@@ -10,9 +10,7 @@ from benchapp.models import Change, DetectionPolicy, DetectionPolicyLogEntry, De
 from benchapp.models.coverage import read_thresholds
 from benchapp.policies import write
 from benchapp.policies.write import (
-    cancel_detection_policy,
-    create_detection_policy,
-    restore_detection_policy,
+    POLICIES,
 )
 from tests.detection.write.judging import add_runs, judge_all, make_cells, make_level
 from tests.factories import make_host, make_user
@@ -29,7 +27,7 @@ def create(smallest_change: float, **fields: Any) -> DetectionPolicy:
         **fields,
     }
     by = given.pop("by", None)
-    return create_detection_policy(DetectionPolicy(smallest_change=smallest_change, **given), by=by)
+    return POLICIES.create(DetectionPolicy(smallest_change=smallest_change, **given), by=by)
 
 
 def make_step(size: float) -> Series:
@@ -62,7 +60,7 @@ def test_label_precedes_filter_precedes_all_and_the_newest_of_equals_applies() -
         found.append(read_thresholds([series.pk])[series.pk]["iops"])
         applied = DetectionPolicy.objects.filter(canceled_at=None, smallest_change=found[-1]).first()
         if applied:
-            cancel_detection_policy(applied.pk, by=None)
+            POLICIES.cancel(applied.pk, by=None)
 
     assert found == [0.11, 0.13, 0.12, 0.14, 0.05]
 
@@ -126,13 +124,13 @@ def test_canceled_policy_has_no_effect_and_can_be_restored() -> None:
     policy = create(0.02)
     user = make_user()
 
-    cancel_detection_policy(policy.pk, by=user)
-    cancel_detection_policy(policy.pk, by=user)
+    POLICIES.cancel(policy.pk, by=user)
+    POLICIES.cancel(policy.pk, by=user)
     assert Series.objects.get().judging_is_due
     judge_all()
     assert not Change.objects.exists()
 
-    restore_detection_policy(policy.pk, by=user, via="bench_abc")
+    POLICIES.restore(policy.pk, by=user, via="bench_abc")
     judge_all()
     assert Change.objects.get().series_id == series.pk
     actions = DetectionPolicyLogEntry.objects.order_by("id").values_list("action", "by__username", "via")
@@ -187,12 +185,12 @@ def test_policies_in_effect_are_limited(monkeypatch: pytest.MonkeyPatch) -> None
 
     with pytest.raises(BadValue, match="limit of 1"):
         create(0.2)
-    cancel_detection_policy(first.pk, by=None)
+    POLICIES.cancel(first.pk, by=None)
     create(0.2)
     with pytest.raises(BadValue, match="limit of 1"):
-        restore_detection_policy(first.pk, by=None)
+        POLICIES.restore(first.pk, by=None)
 
 
 def test_unknown_policy_cannot_be_canceled() -> None:
     with pytest.raises(UnknownEntry):
-        cancel_detection_policy(999, by=None)
+        POLICIES.cancel(999, by=None)
