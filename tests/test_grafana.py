@@ -43,12 +43,12 @@ def interpolate(text: str, chosen: dict[str, list[str]]) -> str:
     times = {"__from": FROM, "__to": TO}
 
     def replace(found: re.Match[str]) -> str:
-        name, format = found["name"] or found["bare"], found["format"] or ""
+        name, answer_format = found["name"] or found["bare"], found["format"] or ""
         if name in times:
             moment = times[name]
-            return moment.isoformat() if format == "date:iso" else str(int(moment.timestamp() * 1000))
+            return moment.isoformat() if answer_format == "date:iso" else str(int(moment.timestamp() * 1000))
         values = chosen[name]
-        assert format == "csv" or len(values) == 1, f"{name} has several values: write ${{{name}:csv}}"
+        assert answer_format == "csv" or len(values) == 1, f"{name} has several values: write ${{{name}:csv}}"
         return ",".join(values)
 
     return re.sub(r"\$\{(?P<name>\w+)(?::(?P<format>[\w:]+))?\}|\$(?P<bare>\w+)", replace, text)

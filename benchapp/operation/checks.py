@@ -4,7 +4,8 @@ from typing import Any
 
 import structlog
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, Tags, Warning, register, run_checks
+from django.core.checks import CheckMessage, Error, Tags, register, run_checks
+from django.core.checks import Warning as CheckWarning
 
 log = structlog.get_logger(__name__)
 
@@ -44,7 +45,7 @@ def check_public_url(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
         name in settings.PUBLIC_URL for name in ("//127.0.0.1", "//localhost", "//[::1]")
     ):
         return [
-            Warning(
+            CheckWarning(
                 f"BENCHAPP_PUBLIC_URL is {settings.PUBLIC_URL}: passwords and tokens are sent unencrypted.",
                 hint="Use a TLS proxy and an https:// URL.",
                 id="benchapp.W001",
@@ -58,7 +59,7 @@ def check_proxies(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     """Warn about an untrusted TLS proxy: all requests then have its address."""
     if settings.PUBLIC_URL.startswith("https://") and not settings.TRUSTED_PROXIES:
         return [
-            Warning(
+            CheckWarning(
                 f"BENCHAPP_PUBLIC_URL is {settings.PUBLIC_URL} and BENCHAPP_TRUSTED_PROXIES is empty: limits per "
                 "address, such as failed sign-ins, apply to all users together.",
                 hint="Set BENCHAPP_TRUSTED_PROXIES to the addresses of the TLS proxy as seen by this server.",
@@ -110,7 +111,7 @@ def check_email(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
         )
     if server is not None and not settings.PUBLIC_URL:
         found.append(
-            Warning(
+            CheckWarning(
                 "BENCHAPP_EMAIL_URL is set but BENCHAPP_PUBLIC_URL is not: e-mails will have no links.",
                 hint="Set BENCHAPP_PUBLIC_URL to the URL that users open.",
                 id="benchapp.W002",
@@ -128,7 +129,7 @@ def check_webhooks(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     if not (wide or loops or linked):
         return []
     return [
-        Warning(
+        CheckWarning(
             f"BENCHAPP_WEBHOOK_ALLOW_PRIVATE allows {', '.join(wide + loops + linked)}.",
             hint="Use only the receiver's address or network: these include this machine or cloud metadata services.",
             id="benchapp.W003",

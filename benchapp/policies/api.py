@@ -148,7 +148,7 @@ DetectionPolicies, OneDetectionPolicy = make_views(
         read=read_detection_policy,
         describe_more=lambda policy: {"series": len(list_matching_series(policy.filter, policy.label))},
     ),
-    list="List detection policies, newest first by default.",
+    list_text="List detection policies, newest first by default.",
     create="Create a detection policy; the series that match are evaluated again.",
     read="Read one detection policy with its activity log.",
     change="Cancel it, or restore a canceled one.",

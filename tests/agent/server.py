@@ -113,7 +113,7 @@ class Handler(BaseHTTPRequestHandler):
         self.connection.close()
         self.close_connection = True
 
-    def log_message(self, format: str, *arguments: object) -> None:
+    def log_message(self, text: str, *arguments: object) -> None:
         """Log nothing."""
 
 

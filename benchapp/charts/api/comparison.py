@@ -191,7 +191,7 @@ class ComparisonView(ApiView):
             [_describe_pair(pair) for pair in found.pairs],
             name="pairs",
             columns=list_columns(PairAnswer),
-            format=wanted["format"],
+            answer_format=wanted["format"],
             file_name="comparison",
             about={
                 "only_a": found.only_a[:_UNMATCHED_MAXIMUM],

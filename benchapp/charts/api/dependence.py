@@ -106,7 +106,7 @@ class DependenceView(ApiView):
             rows,
             name="series",
             columns=list_columns(DependenceAnswer if is_json else DependencePointAnswer),
-            format=wanted["format"],
+            answer_format=wanted["format"],
             file_name="dependence",
             about={"metric": wanted["metric"], "condition": wanted["condition"]},
             context={

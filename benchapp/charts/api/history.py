@@ -249,7 +249,7 @@ class Histories(ApiView):
             _refuse_incomplete(chosen, history, is_chosen="series" in wanted or wanted["match"] != Filter())
             filter = "" if "series" in wanted else write_filter(wanted["match"])
             return _answer_lines(
-                request, history, thresholds, format=wanted["format"], etag=etag, filter=filter
+                request, history, thresholds, answer_format=wanted["format"], etag=etag, filter=filter
             )
         _refuse_too_long(history)
         return answer_json(request, make_answer(history, chosen, thresholds), headers={"ETag": etag})
@@ -353,7 +353,7 @@ def _answer_lines(
     history: SeriesHistory,
     thresholds: Sequence[ChartThreshold],
     *,
-    format: str,
+    answer_format: str,
     etag: str,
     filter: str,
 ) -> HttpResponseBase:
@@ -364,10 +364,13 @@ def _answer_lines(
     else:
         columns = [*BUCKET_COLUMNS, *(name for metric in history.metrics for name in spread_columns(metric))]
     columns = ["series", *columns, *(("color",) if history.colors else ())]
-    kinds, written = list_kinds(kind), row_format("csv" if format == "csv" else "ndjson", name="history")
+    kinds, written = (
+        list_kinds(kind),
+        row_format("csv" if answer_format == "csv" else "ndjson", name="history"),
+    )
     context: dict[int, tuple[str, ...]] = {line.row.id: () for line in history.lines}
     more: list[RowColumn] = []
-    if format == "csv":
+    if answer_format == "csv":
         context = {
             line.row.id: (line.row.scope_name, line.row.title, filter, _join_texts(thresholds, line.row.id))
             for line in history.lines
@@ -381,5 +384,5 @@ def _answer_lines(
         request,
         written.write([*(RowColumn(column, kinds[column]) for column in columns), *more], batches),
         content_type=written.content_type,
-        headers={"ETag": etag, **name_file("history", format)},
+        headers={"ETag": etag, **name_file("history", answer_format)},
     )

@@ -149,7 +149,7 @@ class MatrixView(ApiView):
     def get(self, request: Request) -> HttpResponse:
         """Read the matrix of a filter: a cell for each combination, also missing ones."""
         wanted = read_parameters(request, MatrixAnswerParameters)
-        format = wanted["format"]
+        answer_format = wanted["format"]
         matrix = read_asked_matrix(wanted)
         check_fix(wanted["fix"], [each.dimension for each in matrix.fixed])
         cells = [_describe_cell(matrix, *found) for found in matrix.walk()]
@@ -158,7 +158,7 @@ class MatrixView(ApiView):
             "hidden_by_fixed": matrix.omitted.hidden_by_fixed,
             "unknown_x": matrix.omitted.unknown_x,
         }
-        if format == "json":
+        if answer_format == "json":
             plan = plan_matrix_runs(matrix) if "next_runs" in wanted else None
             return answer_json(request, _describe(matrix, cells, plan), headers=state_left_out(left_out))
         columns = (*(each.name for each in matrix.dimensions), *_MEASURED_COLUMNS)
@@ -178,7 +178,7 @@ class MatrixView(ApiView):
             request,
             cells,
             columns=columns,
-            format=format,
+            answer_format=answer_format,
             file_name="matrix",
             context=context,
             left_out=left_out,

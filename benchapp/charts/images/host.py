@@ -133,9 +133,9 @@ def _describe_host(host: HostRow, patterns: Sequence[HostPattern], span: LevelRa
 
 def _list_foot(host: HostRow, days: DayRange, *, span: LevelRange) -> Iterator[str]:
     scope = f"pool {host.pool}" if host.pool else f"host {host.name}"
-    range = describe_level_range(span)
+    time_range = describe_level_range(span)
     yield f"Series of {scope} · {format_count(days.count, 'day')} until {format_moment(days.end_at)}" + (
-        f" · {range}" if range else ""
+        f" · {time_range}" if time_range else ""
     )
     shown = "measured last" if span.to_at else "that is worst compared with its peers"
     yield (

@@ -57,8 +57,8 @@ def show_matrix(query: QueryDict, *, has_links: bool) -> dict[str, Any]:
 
     has_links: False without links to other pages. Raises as `read_asked_matrix`.
     """
-    matrix, range = read_asked_matrix(query)
-    return make_matrix_figure(matrix, range=range, has_links=has_links)
+    matrix, time_range = read_asked_matrix(query)
+    return make_matrix_figure(matrix, time_range=time_range, has_links=has_links)
 
 
 def read_asked_matrix(query: QueryDict, filter: Filter | None = None) -> tuple[Matrix, AskedRange]:
@@ -67,16 +67,16 @@ def read_asked_matrix(query: QueryDict, filter: Filter | None = None) -> tuple[M
     Raises BadParameters, BadFilter and BadChart.
     """
     errors: list[str] = []
-    range = read_time_range(query, errors)
+    time_range = read_time_range(query, errors)
     require_valid(errors)
     asked = {name: _join(query.getlist(name)) for name in CHOSEN}
     match = parse_filter(query.get("q", "")) if filter is None else filter
-    return read_matrix(match, **asked, span=range.levels), range
+    return read_matrix(match, **asked, span=time_range.levels), time_range
 
 
-def make_matrix_figure(matrix: Matrix, *, range: AskedRange, has_links: bool = True) -> dict[str, Any]:
+def make_matrix_figure(matrix: Matrix, *, time_range: AskedRange, has_links: bool = True) -> dict[str, Any]:
     """Show a matrix; range: in the address; has_links: False without links to other pages."""
-    query = _write_query(matrix, range)
+    query = _write_query(matrix, time_range)
     paths = (
         {
             "series": reverse("series_list"),
@@ -108,7 +108,7 @@ def _join(values: Sequence[str]) -> str | None:
     return ",".join([part for part in parts if part != NONE]) or (NONE if parts else None)
 
 
-def _write_query(matrix: Matrix, range: AskedRange) -> str:
+def _write_query(matrix: Matrix, time_range: AskedRange) -> str:
     """Return the query string that reproduces this matrix, with the automatic choices."""
     chosen: Mapping[str, str] = {
         "q": write_filter(matrix.shown_filter),
@@ -116,7 +116,7 @@ def _write_query(matrix: Matrix, range: AskedRange) -> str:
         "x": matrix.x.dimension.name,
         "rows": ",".join(row.name for row in matrix.rows),
         "facet": ",".join(facet.name for facet in matrix.facets) or NONE,
-        **range.bounds,
+        **time_range.bounds,
     }
     return urlencode({name: value for name, value in chosen.items() if value}, safe=":,/*")
 
@@ -181,12 +181,12 @@ def matrix(request: HttpRequest) -> HttpResponse:
     if (answer := settle_filter(request, bar)) is not None:
         return answer
     try:
-        shown, range = read_asked_matrix(request.GET, bar.filter)
+        shown, time_range = read_asked_matrix(request.GET, bar.filter)
     except BadChart as problem:
         return refuse_address(request, [f"{problem.parameter.title()}: {problem}."], bar=bar)
     except BadParameters as problem:
         return refuse_address(request, [f"{problem}."], bar=bar)
-    figure = make_matrix_figure(shown, range=range)
+    figure = make_matrix_figure(shown, time_range=time_range)
     base_url = make_base_url(request)
     has_next_runs = request.GET.get(_NEXT_RUNS) == "1" and shown.size > 0
     context = {

@@ -47,7 +47,7 @@ API_PATH: Final = "/api/v1/scaling"
 def read_request(query: QueryDict, filter: Filter | None = None) -> tuple[ScalingRequest, list[str]]:
     """Return the parameters of an address, and its errors as sentences. filter: if it was parsed before."""
     errors: list[str] = []
-    range = _read_range(query, errors)
+    time_range = _read_range(query, errors)
     given: dict[str, Any] = {}
     for name, option in OPTIONS.items():
         try:
@@ -61,8 +61,8 @@ def read_request(query: QueryDict, filter: Filter | None = None) -> tuple[Scalin
         given["predicted"] = ()
     return ScalingRequest(
         filter=_read_filter(query, errors) if filter is None else filter,
-        span=range.levels,
-        bounds=tuple(range.bounds.items()),
+        span=time_range.levels,
+        bounds=tuple(time_range.bounds.items()),
         **given,
     ), errors
 

@@ -41,8 +41,8 @@ def describe_marks(chart: ScalingChart) -> str:
         parts.append(
             f"one point per {lower_label(chart.x.dimension.label)}, plotted against {chart.over.label}"
         )
-    if range := describe_level_range(chart.request.span):
-        parts.append(range)
+    if time_range := describe_level_range(chart.request.span):
+        parts.append(time_range)
     if chart.earlier_at is not None:
         has_earlier = any(cell.earlier_median is not None for cell in chart.cells)
         marks = "outlines: values as of" if has_earlier else "no values before"

@@ -228,7 +228,7 @@ class EntryView(ApiView):
 
 
 def make_views(
-    resource: EntryResource[Any], *, list: str, create: str, read: str, change: str
+    resource: EntryResource[Any], *, list_text: str, create: str, read: str, change: str
 ) -> tuple[type[ApiView], type[ApiView]]:
     """Return the views of all entries and of one; the texts describe their operations in the OpenAPI document."""
     one = resource.entries.noun.replace(" ", "_")
@@ -236,7 +236,7 @@ def make_views(
     all_entries = extend_schema_view(
         get=extend_schema(
             operation_id=f"list_{resource.name}",
-            description=list,
+            description=list_text,
             parameters=[resource.parameters],
             responses=in_formats(resource.page, "the rows only"),
         ),

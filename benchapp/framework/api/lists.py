@@ -312,7 +312,7 @@ def answer_list(
             name=name,
             columns=chosen,
             next_cursor=first.next_cursor,
-            format=page.format,
+            answer_format=page.format,
             file_name=file_name,
             about=about,
             context=more,

@@ -163,16 +163,16 @@ def write_parquet(columns: Sequence[RowColumn], batches: Batches) -> Iterator[by
 
 
 def row_format(
-    format: Literal["json", "ndjson", "csv", "parquet"],
+    answer_format: Literal["json", "ndjson", "csv", "parquet"],
     *,
     name: str,
 ) -> RowFormat:
     """Return how to write a format; name: of the rows in JSON."""
-    if format == "json":
+    if answer_format == "json":
         return RowFormat("application/json", partial(write_json, name=name))
-    if format == "ndjson":
+    if answer_format == "ndjson":
         return RowFormat("application/x-ndjson", write_ndjson)
-    if format == "csv":
+    if answer_format == "csv":
         return RowFormat(CONTENT_TYPE, write_csv_parts)
     return RowFormat(PARQUET_TYPE, write_parquet)
 
@@ -307,7 +307,7 @@ def answer_rows(
     name: str,
     columns: Sequence[str] = (),
     next_cursor: str | None = None,
-    format: str = "json",
+    answer_format: str = "json",
     file_name: str = "",
     about: Mapping[str, Any] | None = None,
     context: CsvContext | None = None,
@@ -322,12 +322,12 @@ def answer_rows(
     """
     following = link_next(request, next_cursor) if next_cursor else None
     headers = {**(headers or {}), **({"Link": f'<{following}>; rel="next"'} if following else {})}
-    if format != "json":
+    if answer_format != "json":
         return answer_lines(
             request,
             rows,
             columns=columns,
-            format=format,
+            answer_format=answer_format,
             file_name=file_name or name,
             headers=headers,
             context=context,
@@ -343,7 +343,7 @@ def answer_lines(
     rows: Sequence[Struct],
     *,
     columns: Sequence[str],
-    format: str,
+    answer_format: str,
     file_name: str,
     headers: Mapping[str, str] | None = None,
     context: CsvContext | None = None,
@@ -355,8 +355,8 @@ def answer_lines(
     """
     more = context or {}
     stated = _state_completeness(more, rows) | state_left_out(left_out or {})
-    headers = {**(headers or {}), **name_file(file_name, format), **stated}
-    if format == "csv":
+    headers = {**(headers or {}), **name_file(file_name, answer_format), **stated}
+    if answer_format == "csv":
         cells = (
             [
                 *(_make_cell(getattr(row, column)) for column in columns),

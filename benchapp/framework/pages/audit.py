@@ -70,11 +70,11 @@ def audit_records(request: HttpRequest) -> HttpResponse:
     form = AuditForm(request.GET)
     form.is_valid()
     errors = [message for messages in form.errors.values() for message in map(str, messages)]
-    range = read_time_range(request.GET, errors)
+    time_range = read_time_range(request.GET, errors)
     if errors:
         return refuse_address(request, errors)
     given = {name: value for name, value in form.cleaned_data.items() if value}
-    chosen = AuditFilter(**given, from_at=range.from_at, to_at=range.to_at)
+    chosen = AuditFilter(**given, from_at=time_range.from_at, to_at=time_range.to_at)
     page, links = turn_page(
         request, errors, read=lambda after: page_audit_records(chosen, after=after, limit=ROWS_ON_A_PAGE)
     )

@@ -181,7 +181,7 @@ class Gate(ApiView):
     def get(self, request: Request, run_id: int) -> HttpResponse:
         """Compare a run with earlier runs of its series; a host token sees only runs of its host, others are 404."""
         wanted = read_parameters(request, GateParameters)
-        format, position = wanted.pop("format"), wanted.pop("position")
+        answer_format, position = wanted.pop("format"), wanted.pop("position")
         try:
             gate = read_gate(
                 run_id,
@@ -192,13 +192,13 @@ class Gate(ApiView):
         except UnknownRuns as missing:
             raise not_found("run", missing) from missing
         rows = [_describe_row(row) for row in gate.rows]
-        if format != "json":
+        if answer_format != "json":
             columns = list_columns(GateRowAnswer)
             return answer_lines(
                 request,
                 rows,
                 columns=columns,
-                format=format,
+                answer_format=answer_format,
                 file_name=f"gate-{run_id}",
                 context={"run": run_id},
             )

@@ -187,7 +187,7 @@ PlannedEvents, OnePlannedEvent = make_views(
         preview=_preview,
         previewed=ImpactAnswer,
     ),
-    list="List maintenance windows, expected changes and notes, latest start first by default.",
+    list_text="List maintenance windows, expected changes and notes, latest start first by default.",
     create="Schedule maintenance, announce a change or add a note; a dry run answers 200 with the impact.",
     read="Read one maintenance window, expected change or note with its impact and activity log.",
     change="End early, cancel, or undo either.",

@@ -60,11 +60,11 @@ def benchmark_health(request: HttpRequest) -> HttpResponse:
     errors: list[str] = []
     grouping = read_choice(request.GET, "by", _GROUPINGS, errors, noun="grouping")
     status = read_choice(request.GET, "status", _STATUSES, errors)
-    range = read_time_range(request.GET, errors)
+    time_range = read_time_range(request.GET, errors)
     page = read_page_number(request.GET, errors)
     if (answer := settle_filter(request, bar, errors)) is not None:
         return answer
-    within = match_span(range.levels)
+    within = match_span(time_range.levels)
     health = read_benchmark_health(
         bar.filter,
         grouping=grouping,
@@ -87,7 +87,7 @@ def benchmark_health(request: HttpRequest) -> HttpResponse:
         "title": _describe_health(health, grouping),
         "bar": bar,
         "errors": errors,
-        "range": describe_bounds(range.from_at, range.to_at),
+        "range": describe_bounds(time_range.from_at, time_range.to_at),
         "health": health,
         "excluded": () if health.series_count else explain_empty(bar, has_series),
         "first_column": _GROUPINGS[grouping],

@@ -318,26 +318,26 @@ def incidents(request: HttpRequest) -> HttpResponse:
     """List incidents: tabs with open work by severity, the others newest first."""
     bar = make_filter_bar(request, keep=("tab",))
     errors: list[str] = []
-    tab, range = _read_tab(request, errors), read_time_range(request.GET, errors)
+    tab, time_range = _read_tab(request, errors), read_time_range(request.GET, errors)
     if (answer := settle_filter(request, bar, errors)) is not None:
         return answer
-    asked = IncidentFilter(tab=tab, match=bar.filter, from_at=range.from_at, to_at=range.to_at)
+    asked = IncidentFilter(tab=tab, match=bar.filter, from_at=time_range.from_at, to_at=time_range.to_at)
     rows, links = _read_list(request, errors, asked)
     counts = count_tabs(asked)
-    is_calm = not rows and not bar.text and not range.query and tab in (Tab.OPEN, Tab.NEW)
+    is_calm = not rows and not bar.text and not time_range.query and tab in (Tab.OPEN, Tab.NEW)
     context = {
         **links,
         **_describe_visitor(request),
         "title": describe_inbox(tab, counts, rows),
         "bar": bar,
         "errors": errors,
-        "range": describe_bounds(range.from_at, range.to_at),
+        "range": describe_bounds(time_range.from_at, time_range.to_at),
         "tab": tab.value,
         "tabs": _list_tabs(request, tab, counts),
         "lines": make_incident_lines(rows),
         "excluded": () if rows else explain_empty(bar, has_series),
         "status": describe_status(count_detection_status()) if is_calm else None,
-        "api_line": _make_api_line(request, tab, bar, range),
+        "api_line": _make_api_line(request, tab, bar, time_range),
         **(_offer_bulk() if rows and can(find_visitor(request), Role.EDITOR) else {}),
     }
     return render(request, "incidents/incidents.html", context, status=400 if errors else 200)
@@ -453,6 +453,6 @@ def _make_event(event: EventRow) -> dict[str, Any]:
     }
 
 
-def _make_api_line(request: HttpRequest, tab: Tab, bar: FilterBar, range: AskedRange) -> str:
-    asked = {**({"q": bar.text} if bar.text else {}), "tab": tab.value, **range.bounds}
+def _make_api_line(request: HttpRequest, tab: Tab, bar: FilterBar, time_range: AskedRange) -> str:
+    asked = {**({"q": bar.text} if bar.text else {}), "tab": tab.value, **time_range.bounds}
     return format_curl_command(f"{make_base_url(request)}/api/v1/incidents?{urlencode(asked, safe=':,/*')}")

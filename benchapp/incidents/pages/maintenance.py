@@ -265,7 +265,7 @@ def planned_events(request: HttpRequest) -> HttpResponse:
     errors: list[str] = []
     tab = _choose(request, "tab", [*_TABS], errors) or "current"
     kind = _choose(request, "kind", PlannedEventKind.values, errors)
-    range = read_time_range(request.GET, errors)
+    time_range = read_time_range(request.GET, errors)
     if errors:
         return refuse_address(request, errors)
     page, links = turn_page(
@@ -275,8 +275,8 @@ def planned_events(request: HttpRequest) -> HttpResponse:
             _TABS[tab],
             now=now,
             kind=kind,
-            from_at=range.from_at,
-            to_at=range.to_at,
+            from_at=time_range.from_at,
+            to_at=time_range.to_at,
             after=after,
             limit=ROWS_ON_A_PAGE,
         ),
@@ -302,7 +302,7 @@ def planned_events(request: HttpRequest) -> HttpResponse:
         ],
         "tab": tab,
         "range": make_time_range(request.GET),
-        "range_text": describe_bounds(range.from_at, range.to_at),
+        "range_text": describe_bounds(time_range.from_at, time_range.to_at),
         "retained": [(name, request.GET[name]) for name in ("tab", "kind") if request.GET.get(name)],
         "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/planned-events"),
     }

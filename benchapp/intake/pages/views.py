@@ -85,7 +85,7 @@ def uploads(request: HttpRequest) -> HttpResponse:
     """List submissions, newest first, with counts by state, hour and rejection reason."""
     form = read_form(UploadFilterForm, request.GET)
     errors = list_errors(form)
-    range = read_time_range(request.GET, errors)
+    time_range = read_time_range(request.GET, errors)
     if errors:
         return refuse_address(request, errors)
     state = form.cleaned_data.get("state") or None
@@ -96,8 +96,8 @@ def uploads(request: HttpRequest) -> HttpResponse:
         read=lambda after: list_uploads(
             state,
             reason_code=reason,
-            from_at=range.from_at,
-            to_at=range.to_at,
+            from_at=time_range.from_at,
+            to_at=time_range.to_at,
             after=after,
             limit=UPLOADS_ON_A_PAGE,
         ),
@@ -111,7 +111,7 @@ def uploads(request: HttpRequest) -> HttpResponse:
         "state_links": _list_state_links(request, counts, state),
         "reason": reason,
         "range": make_time_range(request.GET),
-        "range_text": describe_bounds(range.from_at, range.to_at),
+        "range_text": describe_bounds(time_range.from_at, time_range.to_at),
         "retained": [(name, request.GET[name]) for name in ("state", "reason") if request.GET.get(name)],
         "uploads": page.items,
         "errors": errors,

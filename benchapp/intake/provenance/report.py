@@ -56,7 +56,7 @@ _INFERRED: Final = {
 _HEADERS: Final = {"time": "the timed command"}
 
 
-def derive_workload(group: Group, spec: WorkloadSpec, *, format: str) -> tuple[WorkloadPart, ...]:
+def derive_workload(group: Group, spec: WorkloadSpec, *, output_format: str) -> tuple[WorkloadPart, ...]:
     """Return the parts of a workload with their sources; further options follow by name."""
     values = {
         "rw": spec.rw or None,
@@ -71,21 +71,22 @@ def derive_workload(group: Group, spec: WorkloadSpec, *, format: str) -> tuple[W
         "time_based": "yes" if spec.is_time_based else "no",
     }
     parts = [
-        WorkloadPart(name, value, _find_source(name, value, group, format)) for name, value in values.items()
+        WorkloadPart(name, value, _find_source(name, value, group, output_format))
+        for name, value in values.items()
     ]
     return (
         *parts,
         *(
-            WorkloadPart(name, value, _find_extra_source(name, group, format))
+            WorkloadPart(name, value, _find_extra_source(name, group, output_format))
             for name, value in bound_options(spec.extra).items()
         ),
     )
 
 
-def _find_source(name: str, value: str | None, group: Group, format: str) -> str:
+def _find_source(name: str, value: str | None, group: Group, output_format: str) -> str:
     option = next((each for each in _OPTIONS[name] if each in group.options), None)
     if option is not None:
-        return _describe_option(option, group, format)
+        return _describe_option(option, group, output_format)
     if name == "read_share_percent" and value in ("0", "100"):
         return "follows from rw"
     if name == "numjobs" and group.numjobs > 1:
@@ -101,24 +102,24 @@ def _find_source(name: str, value: str | None, group: Group, format: str) -> str
     return "not set: fio's default" if value is not None else "not set"
 
 
-def _find_extra_source(name: str, group: Group, format: str) -> str:
+def _find_extra_source(name: str, group: Group, output_format: str) -> str:
     if name in group.options:
-        return _describe_option(name, group, format)
+        return _describe_option(name, group, output_format)
     if name in ("options", "job"):
         return "added by benchapp: without all options the job name distinguishes it from others"
-    return f"from the {_name_source(format)}"
+    return f"from the {_name_source(output_format)}"
 
 
-def _describe_option(option: str, group: Group, format: str) -> str:
+def _describe_option(option: str, group: Group, output_format: str) -> str:
     given = group.options[option]
     shown = option if given == "" else f"{option}={given[:200]}"
-    source = "report's options" if group.has_all_options else _name_source(format)
+    source = "report's options" if group.has_all_options else _name_source(output_format)
     return f"{shown}, from the {source}"
 
 
-def _name_source(format: str) -> str:
+def _name_source(output_format: str) -> str:
     return _HEADERS.get(
-        format, "report's options" if format in ("json", "json+") else "text's header"
+        output_format, "report's options" if output_format in ("json", "json+") else "text's header"
     ).removeprefix("the ")
 
 
@@ -286,7 +287,7 @@ def _derive_measurement(
             MergedJob(job.index, _name(job.name), job.hostname and _name(job.hostname), job.clones)
             for job in jobs[:ROWS_MAXIMUM]
         ),
-        workload=derive_workload(group, spec, format=common.document.format),
+        workload=derive_workload(group, spec, output_format=common.document.format),
         values=derive_values(direction, parts, kind=kind, values=values, missing=values["missing"]),
         percentiles=derive_percentiles(direction, parts, kind=kind, latency=latency),
     )

@@ -167,7 +167,7 @@ class ExperimentView(ApiView):
             [_describe_row(row) for row in found.rows],
             name="rows",
             columns=_COLUMNS if wanted["format"] == "csv" else (),
-            format=wanted["format"],
+            answer_format=wanted["format"],
             file_name="experiment",
             about={
                 "metric": experiment.metric,

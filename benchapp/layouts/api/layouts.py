@@ -236,7 +236,7 @@ class LayoutsView(ApiView):
     def get(self, request: Request) -> HttpResponse:
         """Rank the measured layouts by a requirement: those that meet it by price, then what is close."""
         wanted = read_parameters(request, LayoutParameters)
-        format, fix = wanted.pop("format"), wanted.pop("fix")
+        answer_format, fix = wanted.pop("format"), wanted.pop("fix")
         question = LayoutQuestion(**wanted)
         if not question.has_throughput:
             raise bad_parameter("iops", "state iops or mb_per_s")
@@ -255,12 +255,12 @@ class LayoutsView(ApiView):
             "outdated": ranking.outdated_count,
             "incomplete": ranking.incomplete_count,
         }
-        if format != "json":
+        if answer_format != "json":
             return answer_lines(
                 request,
                 rows,
                 columns=_LAYOUT_COLUMNS,
-                format=format,
+                answer_format=answer_format,
                 file_name="layouts",
                 context={
                     "pattern": question.pattern,

@@ -121,14 +121,14 @@ class Prices(ApiView):
     )
     def get(self, request: Request) -> HttpResponse:
         """List all prices, also earlier and future ones, by region, type and first day."""
-        format = read_parameters(request, FormatParameters)["format"]
+        answer_format = read_parameters(request, FormatParameters)["format"]
         rows = [_describe_price(price) for price in list_prices(has_people=True)]
-        if format == "json":
+        if answer_format == "json":
             return answer_json(request, PricesAnswer(prices=rows))
-        if format == "csv":
+        if answer_format == "csv":
             rows = [_write_amounts(row) for row in rows]
         return answer_lines(
-            request, rows, columns=list_columns(PriceAnswer), format=format, file_name="prices"
+            request, rows, columns=list_columns(PriceAnswer), answer_format=answer_format, file_name="prices"
         )
 
     @extend_schema(

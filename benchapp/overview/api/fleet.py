@@ -96,7 +96,7 @@ class FleetLevels(ApiView):
     def get(self, request: Request) -> HttpResponse:
         """Read the throughput by pattern and day, each series relative to its level when the days began."""
         wanted = read_parameters(request, FleetLevelsParameters)
-        format = wanted["format"]
+        answer_format = wanted["format"]
         fleet = read_fleet_days(wanted["days"])
         dates = fleet.range.dates
         days = [
@@ -105,7 +105,7 @@ class FleetLevels(ApiView):
             for place, day in enumerate(line.days)
             if day
         ]
-        if format == "json":
+        if answer_format == "json":
             answer = FleetLevelsAnswer(
                 metric=METRIC,
                 first=fleet.range.first,
@@ -118,7 +118,7 @@ class FleetLevels(ApiView):
             request,
             days,
             columns=list_columns(FleetDayAnswer),
-            format=format,
+            answer_format=answer_format,
             file_name="fleet-levels",
             context={"metric": METRIC, "unit": "ratio"},
         )
@@ -137,12 +137,16 @@ class FleetChanges(ApiView):
     def get(self, request: Request) -> HttpResponse:
         """Count the series with a change by week, in the whole weeks of the range."""
         wanted = read_parameters(request, FleetChangesParameters)
-        format = wanted["format"]
+        answer_format = wanted["format"]
         weeks = read_change_weeks(wanted["days"])
-        if format == "json":
+        if answer_format == "json":
             return answer_json(request, FleetChangesAnswer(weeks=weeks))
         return answer_lines(
-            request, weeks, columns=list_columns(ChangeWeek), format=format, file_name="fleet-changes"
+            request,
+            weeks,
+            columns=list_columns(ChangeWeek),
+            answer_format=answer_format,
+            file_name="fleet-changes",
         )
 
 
@@ -159,13 +163,17 @@ class FleetSubmissions(ApiView):
     def get(self, request: Request) -> HttpResponse:
         """Count submissions by day of receipt and present state."""
         wanted = read_parameters(request, FleetSubmissionsParameters)
-        format = wanted["format"]
+        answer_format = wanted["format"]
         health = read_ingest_health(wanted["days"])
         days = health.days
-        if format == "json":
+        if answer_format == "json":
             return answer_json(request, FleetSubmissionsAnswer(oldest_at=health.oldest_at, days=days))
         return answer_lines(
-            request, days, columns=list_columns(IngestDay), format=format, file_name="fleet-submissions"
+            request,
+            days,
+            columns=list_columns(IngestDay),
+            answer_format=answer_format,
+            file_name="fleet-submissions",
         )
 
 

@@ -111,21 +111,21 @@ def overview_chart(request: HttpRequest, chart_name: str) -> HttpResponse:
     return render(request, "overview/chart.html", context)
 
 
-def _name_days(range: DayRange) -> str:
+def _name_days(days: DayRange) -> str:
     """Return "90 days"; of a range with an end "1 Oct 2026 to 7 Oct 2026"."""
-    if range.is_open:
-        return format_count(range.count, "day")
-    return f"{range.first:%-d %b %Y} to {range.last:%-d %b %Y}"
+    if days.is_open:
+        return format_count(days.count, "day")
+    return f"{days.first:%-d %b %Y} to {days.last:%-d %b %Y}"
 
 
-def _limit_to(range: DayRange) -> str:
+def _limit_to(days: DayRange) -> str:
     """Return "in the last 90 days", or "from 1 Oct 2026 to 7 Oct 2026"."""
-    return f"in the last {_name_days(range)}" if range.is_open else f"from {_name_days(range)}"
+    return f"in the last {_name_days(days)}" if days.is_open else f"from {_name_days(days)}"
 
 
-def _make_fleet_chart(range: DayRange) -> OverviewChart:
-    fleet = read_fleet_days(range)
-    dates = range.dates
+def _make_fleet_chart(days: DayRange) -> OverviewChart:
+    fleet = read_fleet_days(days)
+    dates = days.dates
     return OverviewChart(
         name="fleet",
         title=_describe_fleet(fleet),
@@ -239,13 +239,13 @@ def _describe_medians(fleet: FleetDays) -> str:
     return f"Fleet throughput: {name} at {newest[name] * 100:.0f} % of its initial level"
 
 
-def _make_changes_chart(range: DayRange) -> OverviewChart:
-    weeks = read_change_weeks(range)
+def _make_changes_chart(days: DayRange) -> OverviewChart:
+    weeks = read_change_weeks(days)
     regressions, improvements, recoveries = (
         sum(getattr(week, kind) for week in weeks) for kind in ("regressions", "improvements", "recoveries")
     )
     count = format_count(len(weeks), "week")
-    period = f"in {count}" if range.is_open else _limit_to(range)
+    period = f"in {count}" if days.is_open else _limit_to(days)
     recovered = f", {format_count(recoveries, 'recovery')}" if recoveries else ""
     return OverviewChart(
         name="changes",
@@ -276,7 +276,7 @@ def _make_changes_chart(range: DayRange) -> OverviewChart:
         api_path="/api/v1/fleet/changes",
         empty=""
         if regressions or improvements or recoveries
-        else f"No changes began {f'in the last {count}' if range.is_open else period}.",
+        else f"No changes began {f'in the last {count}' if days.is_open else period}.",
     )
 
 
@@ -284,8 +284,8 @@ def _format_week(week: ChangeWeek) -> list[str]:
     return [format_integer(each) for each in (week.regressions, week.improvements, week.recoveries)]
 
 
-def _make_ingest_chart(range: DayRange) -> OverviewChart:
-    health = read_ingest_health(range)
+def _make_ingest_chart(days: DayRange) -> OverviewChart:
+    health = read_ingest_health(days)
     stored, rejected, waiting = (
         sum(getattr(day, name) for day in health.days) for name in ("stored", "rejected", "received")
     )
@@ -298,7 +298,7 @@ def _make_ingest_chart(range: DayRange) -> OverviewChart:
         name="ingest",
         title=(
             f"Ingest: {format_integer(stored)} stored, {format_integer(rejected)} rejected"
-            f" {f'in {_name_days(range)}; {queue}' if range.is_open else _limit_to(range)}"
+            f" {f'in {_name_days(days)}; {queue}' if days.is_open else _limit_to(days)}"
         ),
         aria_label="Submissions per day; arrow keys move between days",
         caption=(
@@ -328,7 +328,7 @@ def _make_ingest_chart(range: DayRange) -> OverviewChart:
             for day in reversed(health.days)
         ],
         api_path="/api/v1/fleet/submissions",
-        empty="" if stored or rejected or waiting else f"Nothing was received {_limit_to(range)}.",
+        empty="" if stored or rejected or waiting else f"Nothing was received {_limit_to(days)}.",
     )
 
 

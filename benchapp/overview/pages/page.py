@@ -417,8 +417,8 @@ def home(request: HttpRequest) -> HttpResponse:
     """Show the overview; above it, or alone without runs, the first steps of a new installation."""
     bar = make_filter_bar(request, keep=RANGE)
     errors: list[str] = []
-    range = read_time_range(request.GET, errors)
-    range.read_days(usual=1, errors=errors)
+    time_range = read_time_range(request.GET, errors)
+    time_range.read_days(usual=1, errors=errors)
     if (answer := settle_filter(request, bar, errors)) is not None:
         return answer
     page = list_runs(RunFilter(match=bar.filter), limit=_RUNS)
@@ -454,7 +454,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "excluded": () if page.items else explain_empty(bar, has_runs),
         "chart_names": CHART_TITLES.items(),
         # The charts have the whole query, so that their links to this page keep the filter.
-        "chart_query": request.GET.urlencode() if range.query else "",
+        "chart_query": request.GET.urlencode() if time_range.query else "",
         "range": make_time_range(request.GET, presets=DAY_PRESETS),
         "retained": [("q", bar.text)] if bar.text else [],
         "pins": list_pinned_charts(visitor) if visitor else (),

@@ -166,10 +166,10 @@ class RunAgainForm(forms.Form):
 def run_requests(request: HttpRequest) -> HttpResponse:
     """List the requests of all hosts, newest first, and the policies of automatic confirmation."""
     errors: list[str] = []
-    range = read_time_range(request.GET, errors)
+    time_range = read_time_range(request.GET, errors)
     if errors:
         return refuse_address(request, errors)
-    chosen = RequestFilter(from_at=range.from_at, to_at=range.to_at)
+    chosen = RequestFilter(from_at=time_range.from_at, to_at=time_range.to_at)
     page, links = turn_page(
         request, errors, read=lambda after: page_run_requests(chosen, after=after, limit=ROWS_ON_A_PAGE)
     )
@@ -178,7 +178,7 @@ def run_requests(request: HttpRequest) -> HttpResponse:
         "errors": errors,
         "lines": make_request_lines(page.items),
         "range": make_time_range(request.GET),
-        "range_text": describe_bounds(range.from_at, range.to_at),
+        "range_text": describe_bounds(time_range.from_at, time_range.to_at),
         "pools": [
             (pool, f"{(pool.daily_share or _SHARE_DEFAULT) * 100:g}") for pool in list_confirmation_pools()
         ],

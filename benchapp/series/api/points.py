@@ -257,7 +257,7 @@ def _answer_thinned(request: Request, series_id: int, wanted: dict[str, Any], *,
         describe_buckets(bucket_rows(buckets)),
         name="buckets",
         columns=[*BUCKET_COLUMNS, *(name for metric in metrics for name in spread_columns(metric))],
-        format=wanted["format"],
+        answer_format=wanted["format"],
         file_name=f"series-{series_id}-buckets",
         about={"series": series_id, "metrics": list(map(describe_metric, metrics))},
         context=make_series_context(series_id, wanted["format"]),
@@ -397,8 +397,8 @@ class Points(ApiView):
         metrics: Sequence[str] = wanted.pop("metrics", tuple(CATALOG))
         facts: Sequence[str] = wanted.pop("columns", FACT_COLUMNS)
         order, limit = wanted.pop("sort"), wanted.pop("limit", None)
-        shape, format = wanted.pop("shape"), wanted.pop("format")
-        has_filter = format == "csv" and "fields" not in request.query_params
+        shape, answer_format = wanted.pop("shape"), wanted.pop("format")
+        has_filter = answer_format == "csv" and "fields" not in request.query_params
         batches = stream_measurements(
             MeasurementFilter(**wanted), [*facts, *metrics], order=order, limit=limit
         )
@@ -411,12 +411,12 @@ class Points(ApiView):
             filter = write_filter(wanted["match"])
             batches = ([(*row, filter) for row in batch] for batch in batches)
             described.append(RowColumn("filter", "text"))
-        written = row_format(format, name="points")
+        written = row_format(answer_format, name="points")
         return answer_stream(
             request,
             written.write(described, batches),
             content_type=written.content_type,
-            headers={} if format == "json" else name_file("points", format),
+            headers={} if answer_format == "json" else name_file("points", answer_format),
         )
 
 
@@ -518,7 +518,7 @@ class Percentiles(ApiView):
             [FanAnswer(**row) for row in fan_rows(fan)],
             name="columns",
             columns=list_columns(FanAnswer),
-            format=wanted["format"],
+            answer_format=wanted["format"],
             file_name=f"series-{series_id}-percentiles",
             about={"series": series_id},
             context={"metric": "latency", "unit": "ns", **make_series_context(series_id, wanted["format"])},
@@ -555,7 +555,7 @@ class Histogram(ApiView):
             rows,
             name="columns",
             columns=list_columns(HeatColumnAnswer if is_json else HeatCellAnswer),
-            format=wanted["format"],
+            answer_format=wanted["format"],
             file_name=f"series-{series_id}-histograms",
             about={"series": series_id, "first_bucket": None if heat is None else heat.first_bucket},
             context={"metric": "latency", **make_series_context(series_id, wanted["format"])},

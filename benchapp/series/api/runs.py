@@ -369,7 +369,7 @@ class RunTracesView(ApiView):
             [point for trace in traces for point in _list_points(trace)],
             name="points",
             columns=list_columns(TracePointAnswer),
-            format=wanted["format"],
+            answer_format=wanted["format"],
             file_name=f"run-{run_id}-traces",
             about={"run": run_id, "traces": [build(TraceAnswer, trace) for trace in traces]},
             context={"run": run_id, "host": host},

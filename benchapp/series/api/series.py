@@ -260,9 +260,9 @@ def read_version(series_id: int) -> str:
     return version
 
 
-def make_series_context(series_id: int, format: str) -> dict[str, str]:
+def make_series_context(series_id: int, answer_format: str) -> dict[str, str]:
     """Return the columns that name the series in a CSV of it; one query, for other formats none."""
-    if format != "csv":
+    if answer_format != "csv":
         return {}
     rows = read_rows([series_id], has_latest=False)
     return {

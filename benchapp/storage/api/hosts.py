@@ -450,12 +450,14 @@ class TargetMappings(ApiView):
     )
     def get(self, request: Request) -> HttpResponse:
         """List the mappings of all hosts and pools, by scope and pattern."""
-        format = read_parameters(request, FormatParameters)["format"]
+        answer_format = read_parameters(request, FormatParameters)["format"]
         rows = [_describe(each) for each in list_mappings()]
-        if format == "json":
+        if answer_format == "json":
             return answer_json(request, TargetMappingsAnswer(target_mappings=rows))
         columns = list_columns(TargetMappingAnswer)
-        return answer_lines(request, rows, columns=columns, format=format, file_name="target-mappings")
+        return answer_lines(
+            request, rows, columns=columns, answer_format=answer_format, file_name="target-mappings"
+        )
 
     @extend_schema(
         operation_id="add_target_mapping",

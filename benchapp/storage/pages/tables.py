@@ -293,10 +293,10 @@ _EQUAL_WITHIN: Final = 0.0005
 
 
 def make_pattern_lines(
-    host: HostRow, patterns: Iterable[HostPattern], days: DayRange, *, range: AskedRange
+    host: HostRow, patterns: Iterable[HostPattern], days: DayRange, *, time_range: AskedRange
 ) -> list[dict[str, Any]]:
     """Return the rows of the table. days: of their charts; range: of their links."""
-    return [_make_pattern_line(host, pattern, days, range=range) for pattern in patterns]
+    return [_make_pattern_line(host, pattern, days, time_range=time_range) for pattern in patterns]
 
 
 def summarize_host(host: HostRow, patterns: Sequence[HostPattern], *, is_past: bool) -> list[str]:
@@ -334,7 +334,7 @@ def _summarize_peers(host: HostRow, patterns: Sequence[HostPattern]) -> list[str
 
 
 def _make_pattern_line(
-    host: HostRow, pattern: HostPattern, days: DayRange, *, range: AskedRange
+    host: HostRow, pattern: HostPattern, days: DayRange, *, time_range: AskedRange
 ) -> dict[str, Any]:
     comparison, metric = pattern.comparison, pattern.metric
     asked = Filter().with_value(*host.scope.split(":", 1)).with_value("pattern", pattern.pattern)
@@ -345,8 +345,8 @@ def _make_pattern_line(
         if comparison
         else ""
     )
-    query = urlencode({"q": write_filter(asked), **range.bounds})
-    own = urlencode(({} if metric.name == "iops" else {"metric": metric.name}) | range.bounds)
+    query = urlencode({"q": write_filter(asked), **time_range.bounds})
+    own = urlencode(({} if metric.name == "iops" else {"metric": metric.name}) | time_range.bounds)
     several = pattern.compared_count > 1 and pattern.typical_relative is not None
     return {
         "pattern": pattern,

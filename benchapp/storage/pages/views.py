@@ -241,7 +241,7 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
     )
     patterns = read_host_patterns(row, span=span, days=days)
     changes = list_host_environment_changes(row, span=span)
-    lines = make_pattern_lines(row, patterns, days, range=asked)
+    lines = make_pattern_lines(row, patterns, days, time_range=asked)
     series_query = urlencode(
         {"q": write_filter(Filter().with_value(*row.scope.split(":", 1))), **asked.bounds}
     )

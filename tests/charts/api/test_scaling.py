@@ -93,8 +93,8 @@ def test_lines_name_in_headers_what_the_chart_fixed_and_hid(reader):
         hidden = page.get("counts", {}).get(
             "hidden_by_fixed", page.get("omitted", page).get("hidden_by_fixed")
         )
-        for format in ("csv", "ndjson"):
-            lines = reader.get(f"/api/v1/{name}", query | {"format": format})
+        for answer_format in ("csv", "ndjson"):
+            lines = reader.get(f"/api/v1/{name}", query | {"format": answer_format})
             fixed = [term.partition(":")[0] for term in lines["X-Fixed"].split()]
             assert fixed == [
                 each["dimension"] if name in ("scaling", "matrix") else each for each in page["fixed"]
@@ -245,8 +245,8 @@ def test_parameter_that_makes_no_sense_is_a_problem_that_names_it(query, pointer
     assert words in response.json()["detail"]
 
 
-@pytest.mark.parametrize("format", ["json", "csv", "ndjson"])
-def test_fixed_dimensions_are_in_the_body_and_in_a_header(format, reader):
+@pytest.mark.parametrize("answer_format", ["json", "csv", "ndjson"])
+def test_fixed_dimensions_are_in_the_body_and_in_a_header(answer_format, reader):
     for number in range(16):
         host = make_host(f"db-{number:02}")
         for count in (1, 2):
@@ -255,8 +255,8 @@ def test_fixed_dimensions_are_in_the_body_and_in_a_header(format, reader):
     calculate_levels()
 
     for path in ("scaling", "matrix"):
-        response = reader.get(f"/api/v1/{path}?format={format}&metric=latency_p99_ns")
-        refused = reader.get(f"/api/v1/{path}?format={format}&metric=latency_p99_ns&fix=none")
+        response = reader.get(f"/api/v1/{path}?format={answer_format}&metric=latency_p99_ns")
+        refused = reader.get(f"/api/v1/{path}?format={answer_format}&metric=latency_p99_ns&fix=none")
 
         assert "host:db-" in response.content.decode()
         assert response.headers["X-Fixed"].startswith("host:db-")

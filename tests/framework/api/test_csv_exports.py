@@ -212,12 +212,12 @@ def test_headers_state_what_csv_and_ndjson_leave_out(admin: Client, names: dict[
     for path, further in list_documented().items():
         columns = [name for name in further if name in COMPLETENESS]
         address = f"/api/v1{path}".format(**names | {"id": names["series_id"]})
-        for format in ("csv", "ndjson") if columns else ():
-            response = admin.get(address, {**QUERIES.get(f"/api/v1{path}", {}), "format": format})
-            stated[path, format] = [
+        for answer_format in ("csv", "ndjson") if columns else ():
+            response = admin.get(address, {**QUERIES.get(f"/api/v1{path}", {}), "format": answer_format})
+            stated[path, answer_format] = [
                 response[name_header(name)] for name in COMPLETENESS if name_header(name) in response
             ]
-            assert len(stated[path, format]) == len(columns), (path, format)
+            assert len(stated[path, answer_format]) == len(columns), (path, answer_format)
 
     assert stated["/matrix", "ndjson"] == ["false", "false", "0", "0", "0"]
     assert {path for path, _ in stated} >= {"/scaling", "/comparison", "/layouts", "/dependence"}
@@ -229,7 +229,12 @@ def test_lines_that_leave_something_out_are_another_version() -> None:
 
     answers = [
         answer_lines(
-            request, [], columns=["iops"], format="ndjson", file_name="matrix", context={"is_cut": is_cut}
+            request,
+            [],
+            columns=["iops"],
+            answer_format="ndjson",
+            file_name="matrix",
+            context={"is_cut": is_cut},
         )
         for is_cut in (False, True)
     ]
@@ -242,7 +247,9 @@ def test_header_about_what_is_left_out_is_ascii_of_one_line() -> None:
     request = APIView().initialize_request(RequestFactory().get("/api/v1/matrix"))
     left_out = {"fixed": 'label.site:"Köln 5%\n"', "hidden_by_fixed": 3}
 
-    answer = answer_lines(request, [], columns=["n"], format="csv", file_name="matrix", left_out=left_out)
+    answer = answer_lines(
+        request, [], columns=["n"], answer_format="csv", file_name="matrix", left_out=left_out
+    )
 
     assert answer["X-Fixed"] == 'label.site:"K%C3%B6ln 5%25%0A"'
     assert answer["X-Hidden-By-Fixed"] == "3"

@@ -41,7 +41,7 @@ def two_of_each() -> int:
     return series.pk
 
 
-@pytest.mark.parametrize("format", ["csv", "ndjson"])
+@pytest.mark.parametrize("answer_format", ["csv", "ndjson"])
 @pytest.mark.parametrize(
     "path",
     [
@@ -56,20 +56,20 @@ def two_of_each() -> int:
         "submissions?",
     ],
 )
-def test_a_long_list_is_written_as_a_short_one(reader, two_of_each, monkeypatch, path, format):
-    address = f"/api/v1/{path.format(series_id=two_of_each)}format={format}"
+def test_a_long_list_is_written_as_a_short_one(reader, two_of_each, monkeypatch, path, answer_format):
+    address = f"/api/v1/{path.format(series_id=two_of_each)}format={answer_format}"
     short = reader.get(address)
 
     monkeypatch.setattr(lists, "LIMIT_MAXIMUM", 1)
     long = reader.get(address)
 
     assert (short.streaming, long.streaming) == (False, True)
-    assert read_rows(long.getvalue(), format) == read_rows(short.content, format)
+    assert read_rows(long.getvalue(), answer_format) == read_rows(short.content, answer_format)
 
 
-def read_rows(body, format):
+def read_rows(body, answer_format):
     """Return what is compared: the bytes of CSV; of NDJSON the objects, whose members have no order."""
-    return body if format == "csv" else [json.loads(line) for line in body.splitlines()]
+    return body if answer_format == "csv" else [json.loads(line) for line in body.splitlines()]
 
 
 @pytest.mark.parametrize(

@@ -312,8 +312,8 @@ def test_range_of_a_list_is_that_of_its_rows(reader) -> None:
         "submissions": "submissions",
     }
 
-    def count(path: str, **range: str) -> int:
-        return len(reader.get(f"/api/v1/{path}", range).json()[rows[path]])
+    def count(path: str, **bounds: str) -> int:
+        return len(reader.get(f"/api/v1/{path}", bounds).json()[rows[path]])
 
     day = {"from": "2026-11-21", "to": "2026-11-22"}
     assert {path for path in rows if not count(path, **day)} == set()

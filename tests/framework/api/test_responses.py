@@ -45,14 +45,14 @@ def request_with(**headers):
     ],
 )
 def test_csv_has_values_that_are_not_plain_as_json(value, cell):
-    response = answer([Line(a=value)], format="csv")
+    response = answer([Line(a=value)], answer_format="csv")
 
     (cells,) = csv.DictReader(io.StringIO(response.content.decode(), newline=""))
     assert cells == {"a": cell}
 
 
 def test_csv_of_the_api_is_quoted_and_escaped():
-    response = answer([Line(a="\r=1+1")], format="csv")
+    response = answer([Line(a="\r=1+1")], answer_format="csv")
 
     assert response.content == b'"a"\r\n"\'\r=1+1"\r\n'
 
@@ -102,9 +102,9 @@ def test_brotli_is_preferred_to_gzip():
     assert brotli.decompress(packed.content) == answer(rows).content
 
 
-@pytest.mark.parametrize("format", ["json", "csv", "ndjson"])
-def test_next_page_stands_in_the_link_header(format):
-    response = answer([Line(a=1)], next_cursor="CURSOR", format=format)
+@pytest.mark.parametrize("answer_format", ["json", "csv", "ndjson"])
+def test_next_page_stands_in_the_link_header(answer_format):
+    response = answer([Line(a=1)], next_cursor="CURSOR", answer_format=answer_format)
 
     assert response.headers["Link"] == '</api/v1/series?limit=2&cursor=CURSOR>; rel="next"'
 
@@ -128,7 +128,7 @@ def test_last_page_has_no_next():
 
 
 def test_csv_without_rows_still_has_its_header():
-    response = answer([], columns=["a", "b"], format="csv")
+    response = answer([], columns=["a", "b"], answer_format="csv")
 
     assert response.content == b'"a","b"\r\n'
     assert response.headers["Content-Type"] == "text/csv; charset=utf-8"
@@ -136,14 +136,14 @@ def test_csv_without_rows_still_has_its_header():
 
 
 def test_ndjson_is_a_row_a_line():
-    response = answer([Line(a=1), Line(a=None)], format="ndjson")
+    response = answer([Line(a=1), Line(a=None)], answer_format="ndjson")
 
     assert response.content == b'{"a":1,"b":null}\n{"a":null,"b":null}\n'
 
 
-@pytest.mark.parametrize("format", ["json", "ndjson"])
-def test_rows_have_the_chosen_columns_only(format):
-    response = answer([ChosenLine(a=1, b=2)], columns=("b",), format=format)
+@pytest.mark.parametrize("answer_format", ["json", "ndjson"])
+def test_rows_have_the_chosen_columns_only(answer_format):
+    response = answer([ChosenLine(a=1, b=2)], columns=("b",), answer_format=answer_format)
 
     assert b'{"b":2}' in response.content
     assert b'"a"' not in response.content

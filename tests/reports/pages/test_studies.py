@@ -104,10 +104,10 @@ def test_chart_is_saved_as_a_new_study_of_the_user() -> None:
     assert study.panels == [{"kind": "scaling", "query": QUERY, "title": "", "text": ""}]
 
 
-@pytest.mark.parametrize("id", [7, 30_000_000_001])
-def test_chart_is_appended_to_an_own_study(id: int) -> None:
+@pytest.mark.parametrize("study_id", [7, 30_000_000_001])
+def test_chart_is_appended_to_an_own_study(study_id: int) -> None:
     person = make_user(Role.EDITOR)
-    study = make_study(owner=person, pk=id)
+    study = make_study(owner=person, pk=study_id)
 
     sign_in(person).post(
         reverse("add_study"), {"kind": "scaling", "query": "x=iodepth", "title": "Depth", "into": study.pk}

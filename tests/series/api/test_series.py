@@ -147,13 +147,13 @@ def test_points_as_lines_of_json(reader):
     assert len(response.content.splitlines()) == 2
 
 
-@pytest.mark.parametrize("format", ["json", "csv"])
-def test_points_with_their_level(reader, format):
+@pytest.mark.parametrize("answer_format", ["json", "csv"])
+def test_points_with_their_level(reader, answer_format):
     series = make_series([10.0, 20.0, 30.0])
 
-    response = reader.get(f"/api/v1/series/{series.id}/points?metrics=iops&rolling=3&format={format}")
+    response = reader.get(f"/api/v1/series/{series.id}/points?metrics=iops&rolling=3&format={answer_format}")
 
-    last = response.json()["points"][-1] if format == "json" else read_csv(response)[-1]
+    last = response.json()["points"][-1] if answer_format == "json" else read_csv(response)[-1]
     levels = {name: float(last[name]) for name in ("iops_median", "iops_p10", "iops_p90")}
     assert levels == {"iops_median": 20.0, "iops_p10": 12.0, "iops_p90": 28.0}
 
