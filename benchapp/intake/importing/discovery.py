@@ -17,13 +17,52 @@ from io import BufferedReader
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Final, NamedTuple, cast
 
+import zstandard
+
 _MIB: Final = 2**20
-_GZIP: Final = b"\x1f\x8b"
+# A block of 4 bytes unpacks to 128 KiB: a read of 256 bytes takes at most 8 MiB.
+_ZSTD_READ_BYTES: Final = 256
+_ZSTD_WINDOW_BYTES: Final = 128 * _MIB
+
+
+class _ZstdFile(io.RawIOBase):
+    """The content of zstd frames. A cut frame is a ZstdError, which the reader of zstandard does not report."""
+
+    def __init__(self, file: BufferedReader) -> None:
+        self._file = file
+        self._frame: Any = None
+        self._left = b""
+        self._ready = memoryview(b"")
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer; return the number of bytes, 0 at the end."""
+        while not self._ready:
+            packed = self._left or self._file.read(_ZSTD_READ_BYTES)
+            if not packed and self._frame is not None:
+                raise zstandard.ZstdError("the last frame is cut")
+            if not packed:
+                return 0
+            frame = (
+                self._frame or zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES).decompressobj()
+            )
+            self._ready = memoryview(frame.decompress(packed))
+            self._left, self._frame = (frame.unused_data, None) if frame.eof else (b"", frame)
+        count = min(len(buffer), len(self._ready))
+        buffer[:count] = self._ready[:count]
+        self._ready = self._ready[count:]
+        return count
+
+
 # First bytes of a packed file → what unpacks it.
 _PACKED: Final[Mapping[bytes, Callable[[BufferedReader], Any]]] = {
-    _GZIP: lambda file: gzip.GzipFile(fileobj=file),
+    b"\x1f\x8b": lambda file: gzip.GzipFile(fileobj=file),
     b"\xfd7zXZ\x00": lzma.LZMAFile,
     b"BZh": bz2.BZ2File,
+    zstandard.FRAME_HEADER: lambda file: io.BufferedReader(_ZstdFile(file)),
 }
 
 
@@ -76,7 +115,10 @@ def find_folders(paths: Sequence[Path]) -> list[Folder]:
 
 
 def read_file(path: Path, *, limit: int) -> bytes:
-    """Return a file's bytes, unpacked if it is gzip, xz or bzip2; limit in bytes, inclusive. Raises UnreadableFile."""
+    """Return a file's bytes, unpacked if it is gzip, xz, bzip2 or zstd; limit in bytes, inclusive.
+
+    Raises UnreadableFile.
+    """
     return read_dated_file(path, limit=limit).content
 
 
@@ -89,11 +131,10 @@ def read_dated_file(path: Path, *, limit: int) -> DatedFile:
 
 
 def unpack_bytes(content: bytes, *, limit: int) -> bytes:
-    """Return the unpacked bytes of a gzip, other bytes unchanged; limit as in `read_file`. Raises UnreadableFile."""
-    if content.startswith(_GZIP):
-        with _name_fault():
-            content = gzip.GzipFile(fileobj=io.BytesIO(content)).read(limit + 1)
-    return _check_size(content, limit)
+    """Return what `read_file` returns for a file of these bytes. Raises UnreadableFile."""
+    with _name_fault():
+        file: BufferedReader = io.BufferedReader(cast(Any, io.BytesIO(content)))
+        return _check_size(_read_unpacked(file, limit + 1), limit)
 
 
 def read_beginning(path: Path, *, size: int) -> bytes:
@@ -103,11 +144,15 @@ def read_beginning(path: Path, *, size: int) -> bytes:
 
 
 def _read_unpacked(file: BufferedReader, size: int) -> bytes:
+    # Unpacks no more than the size, whatever a bomb contains.
+    return _open_unpacked(file).read(size)
+
+
+def _open_unpacked(file: BufferedReader) -> IO[bytes]:
+    """Return the content of a file that may be packed, by its first bytes."""
     beginning = file.peek(6)
     unpack = next((unpack for first, unpack in _PACKED.items() if beginning.startswith(first)), None)
-    # Unpacks no more than the size, whatever a bomb contains.
-    source = cast(IO[bytes], unpack(file)) if unpack else file
-    return source.read(size)
+    return cast(IO[bytes], unpack(file)) if unpack else file
 
 
 def _check_size(content: bytes, limit: int) -> bytes:
@@ -120,10 +165,10 @@ def _check_size(content: bytes, limit: int) -> bytes:
 def _name_fault() -> Iterator[None]:
     try:
         yield
-    except lzma.LZMAError as error:
-        raise UnreadableFile("xz-invalid", f"the file is not a valid xz: {error}") from error
+    except (lzma.LZMAError, zstandard.ZstdError) as error:
+        raise UnreadableFile("file-unreadable", f"the packed file is damaged: {error}") from error
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UnreadableFile("gzip-invalid", f"the file is not a valid gzip: {error}") from error
+        raise UnreadableFile("gzip-invalid", f"the packed file is damaged: {error}") from error
     except OSError as error:
         raise UnreadableFile("file-unreadable", error.strerror or str(error)) from error
 
@@ -160,14 +205,14 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
     return False
 
 
-_TAR: Final = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
+_TAR: Final = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst", ".tzst")
 # Of an archive: years of results, but no bomb.
 _BYTES_MAXIMUM: Final = 4 * 2**30
 _MEMBERS_MAXIMUM: Final = 100_000
 _CHUNK_BYTES: Final = 2**20
 # Of broken, encrypted and unknown archives, by their modules.
 _FAULTS: Final = (
-    *(tarfile.TarError, zipfile.BadZipFile, lzma.LZMAError, zlib.error),
+    *(tarfile.TarError, zipfile.BadZipFile, lzma.LZMAError, zlib.error, zstandard.ZstdError),
     *(EOFError, OSError, RuntimeError, ValueError),
 )
 
@@ -226,7 +271,7 @@ def _list_members(path: Path) -> Iterator[tuple[str, float, IO[bytes]]]:
                 if not entry.is_dir():
                     yield entry.filename, _read_time(entry, path), archive.open(entry)
         return
-    with closing(tarfile.open(path, "r|*")) as tape:
+    with path.open("rb") as file, closing(tarfile.open(fileobj=_open_unpacked(file), mode="r|")) as tape:
         for member in tape:
             content = tape.extractfile(member) if member.isfile() else None
             if content is not None:

@@ -53,7 +53,7 @@ class Command(BaseCommand):
             nargs="+",
             metavar="FILE-OR-FOLDER",
             type=Path,
-            help="output of fio in any format; also gzip, xz, bzip2, zip and tar",
+            help="output of fio in any format; also gzip, xz, bzip2, zstd, zip and tar",
         )
         add("--host", required=True, metavar="H", help="host of the results")
         add("--create-host", action="store_true", help="create the host if missing")

@@ -1,16 +1,25 @@
 """Archives in an import: each member is a file of its own, and a bomb is refused."""
 
 import bz2
+import gzip
 import io
 import lzma
 import tarfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from benchapp.intake.importing import discovery
-from benchapp.intake.importing.discovery import find_folders, read_file, unpack_archives
+from benchapp.intake.importing.discovery import (
+    UnreadableFile,
+    find_folders,
+    read_file,
+    unpack_archives,
+    unpack_bytes,
+)
 from benchapp.models import Run
 from tests.envelopes import read_fio
 from tests.factories import make_host
@@ -82,6 +91,33 @@ def test_what_is_no_archive_has_a_fault(tmp_path: Path) -> None:
     (folder,) = unpack_archives(find_folders([tmp_path / "r.tar.gz"]), tmp_path / "unpacked")
 
     assert folder.fault.startswith("the archive cannot be unpacked: ")
+
+
+@pytest.mark.parametrize("cut", [0, 5])
+def test_tar_in_zstd_is_unpacked_if_it_is_whole(cut: int, tmp_path: Path) -> None:
+    make_tar(tmp_path / "r.tar", MEMBERS, "w")
+    packed = zstandard.compress((tmp_path / "r.tar").read_bytes())
+    (tmp_path / "r.tar.zst").write_bytes(packed[: len(packed) - cut])
+
+    folders = list(unpack_archives(find_folders([tmp_path / "r.tar.zst"]), tmp_path / "unpacked"))
+
+    faults = [folder.fault for folder in folders if folder.fault]
+    assert faults == (["the archive cannot be unpacked: the last frame is cut"] if cut else [])
+    assert len([path for folder in folders for path in folder.files]) == (0 if cut else 2)
+
+
+def test_zstd_stops_at_the_limit(tmp_path: Path) -> None:
+    (tmp_path / "a.zst").write_bytes(zstandard.compress(bytes(10**8)))
+
+    with pytest.raises(UnreadableFile, match="exceeds 1 MiB unpacked"):
+        read_file(tmp_path / "a.zst", limit=2**20)
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, bz2.compress, zstandard.compress])
+def test_bytes_of_an_upload_are_unpacked_as_a_file(pack: Callable[[bytes], bytes]) -> None:
+    assert unpack_bytes(pack(b"one"), limit=3) == b"one"
+    with pytest.raises(UnreadableFile, match="damaged"):
+        unpack_bytes(pack(b"one")[:-3], limit=3)
 
 
 def test_xz_and_bzip2_are_unpacked_by_what_they_are(tmp_path: Path) -> None:
