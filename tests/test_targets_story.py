@@ -43,6 +43,7 @@ from benchapp.storage.read.patterns import read_host_patterns
 from benchapp.storage.rules.target_name import MeasuredTarget
 from tests.envelopes import make_envelope
 from tests.factories import NOON, make_user
+from tests.fio.outputs import read_bytes
 from tests.stories import at_time, silence_queue
 from tests.test_no_io_story import IDLE, read_at
 
@@ -459,6 +460,26 @@ def test_values_of_several_targets_are_marked(
     normalize_batch()
 
     assert read_sentences() == sentences
+
+
+def test_servers_that_a_text_does_not_tell_apart_are_marked() -> None:
+    submit(0, read_bytes("generated/63_client_two_normal.out").decode())
+    normalize_batch()
+
+    assert read_sentences() == {
+        "2 targets have the name vm and one series: server 1, server 2. Its level may be that of none."
+    }
+    reads = Measurement.objects.filter(series__direction="read")
+    assert sorted(reads.values_list("series__target_name", "iops")) == [("vm", 11725), ("vm", 13502)]
+
+
+def test_servers_of_one_host_are_told_apart_by_their_ports_in_json() -> None:
+    submit(0, read_bytes("generated/62_client_two_json.out").decode())
+    normalize_batch()
+
+    named = Series.objects.filter(direction="read").values_list("target_name", flat=True)
+    assert sorted(name.split("/")[0] for name in named) == ["127.0.0.1:8765:", "127.0.0.1:8766:"]
+    assert read_sentences() == set()
 
 
 def test_series_of_different_workloads_are_not_mixed_by_one_name() -> None:

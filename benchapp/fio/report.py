@@ -133,7 +133,9 @@ class Job(Struct, frozen=True, gc=False):
     """One entry as fio printed it.
 
     index: its place in the document; clones: how many jobs fio summed into it (1 unless group_reporting).
-    hostname: of the server in client mode; the same for several servers of one host, as text does not distinguish them.
+    hostname: of the server in client mode, with its port where one host has several; "a, b" where a text does not tell
+      whose results these are. server_number: from 1 where a text or terse has results of several servers under one
+      hostname, in the order printed, which differs from run to run; else 0.
     options: effective options as typed, global ones overlaid by the job's own; empty where fio prints none,
       as before 2.3.
     is_aggregate: fio's own "All clients", the sum of the others: in no group.
@@ -170,6 +172,7 @@ class Job(Struct, frozen=True, gc=False):
     steady_state: SteadyState | None = None
     has_all_options: bool = True
     may_hide_jobs: bool = False
+    server_number: int = 0
 
 
 class Group(Struct, frozen=True, gc=False):
@@ -178,7 +181,8 @@ class Group(Struct, frozen=True, gc=False):
     jobs: indices of the merged entries. A single entry is unchanged. Of several, I/O, IOPS and bandwidth are summed,
     the runtime is the longest, means are weighted by samples (else by I/Os, else by bytes, as in `sources`), standard
     deviations pooled; percentiles are calculated from merged bins, else withheld with a reason in `missing`.
-    numjobs: as configured, or the number of jobs seen if larger. iodepth: of its first job.
+    numjobs: as configured, or the number of jobs seen if larger. iodepth: of its first job. hostname, server_number: as
+    in Job.
     """
 
     name: str
@@ -191,6 +195,7 @@ class Group(Struct, frozen=True, gc=False):
     jobs: tuple[int, ...]
     iodepth: int | None = None
     has_all_options: bool = True
+    server_number: int = 0
 
 
 class Total(Struct, frozen=True, gc=False):

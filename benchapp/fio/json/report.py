@@ -73,9 +73,13 @@ def find_options(
     of_all = content.global_options
     of_servers = GlobalOptionsOf(of_all)
     if isinstance(of_all, list):
-        hosts = {entry.hostname for entry in entries}
-        servers = (str(server["hostname"]) for server in of_all if server.get("hostname"))
-        notes.add_missing_clients((host for host in servers if host not in hosts), where)
+        answered = {(entry.hostname, str(entry.port)) for entry in entries}
+        hosts = {hostname for hostname, _ in answered}
+        for server in of_all:
+            hostname, port = server.get("hostname"), str(server.get("port"))
+            if hostname and (hostname, port) not in answered:
+                name = f"{hostname}:{port}" if hostname in hosts else str(hostname)
+                notes.add_missing_clients([name], where)
     is_listed = of_all is not None
     if of_all is None and entries and not any(own):
         notes.add(
@@ -318,7 +322,7 @@ def list_entries(content: PrintedReport, where: str, notes: Notes) -> list[Entry
             printed,
             effective.options,
             effective.has_own,
-            printed.hostname,
+            server,
             (printed.jobname, printed.groupid, server),
         )
         for place, printed, effective, server in zip(

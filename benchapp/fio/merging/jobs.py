@@ -41,7 +41,7 @@ def _find_clones(jobs: Sequence[Job]) -> Iterator[list[Job]]:
     is_sum_alone = all(job.is_aggregate for job in jobs)
     for job in jobs:
         if is_sum_alone or not job.is_aggregate:
-            alike[job.groupid, job.hostname, job.name].append(job)
+            alike[job.groupid, job.hostname, job.server_number, job.name].append(job)
     for members in alike.values():
         first = members[0].options
         if all(job.options == first for job in members):
@@ -107,6 +107,7 @@ def _make_group(
         jobs=tuple([job.index for job in members]),
         iodepth=first.iodepth,
         has_all_options=all(job.has_all_options for job in members),
+        server_number=first.server_number,
     )
 
 

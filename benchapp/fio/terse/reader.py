@@ -446,10 +446,10 @@ def _make_document(report: TerseReport, cut_line: str, notes: Notes) -> Document
     jobs = tuple(
         replace(line.job, index=index, is_aggregate=True)
         if _is_aggregate(line, report.lines)
-        else replace(line.job, index=index)
-        if index
+        else replace(line.job, index=index, server_number=number)
+        if index or number
         else line.job
-        for index, line in enumerate(report.lines)
+        for index, (line, number) in enumerate(zip(report.lines, _number_servers(report.lines), strict=True))
     )
     where = f"terse report at line {first.number}"
     return Document(
@@ -469,6 +469,18 @@ def _make_document(report: TerseReport, cut_line: str, notes: Notes) -> Document
         is_partial=report.is_partial,
         format_version=first.version,
     )
+
+
+def _number_servers(lines: Sequence[TerseLine]) -> list[int]:
+    """Number the servers of each line if there are several: the disks of a server follow its last line."""
+    if sum(bool(line.client_disks) for line in lines) < 2:
+        return [0] * len(lines)
+    numbers = []
+    number = 1
+    for line in lines:
+        numbers.append(number)
+        number += bool(line.client_disks)
+    return numbers
 
 
 def _may_lack_clone(cut_line: str, last: TerseLine) -> bool:

@@ -175,7 +175,8 @@ class DirectionDraft(Struct, gc=False):
 class JobDraft(Struct, gc=False):
     """Lines of one job: those that occur once by their first word ("cpu", "issued"), and the directions.
 
-    pid: as printed; printed_at: by the clock of the host, without a zone.
+    pid: as printed; printed_at: by the clock of the host, without a zone. server: of fio's client, from 1, in the order
+    of results.
     """
 
     name: str
@@ -186,6 +187,7 @@ class JobDraft(Struct, gc=False):
     pid: str
     printed_at: datetime | None
     hostname: str | None
+    server: int = 0
     directions: list[DirectionDraft] = field(default_factory=list)
     lines: dict[str, str] = field(default_factory=dict)
     shares: list[str] = field(default_factory=list)
@@ -223,7 +225,8 @@ class ReportDraft(Struct, gc=False):
     """Lines of one report. line_numbers: of the lines before its first job.
 
     has_end: whether the status of the groups follows, so that all jobs were printed; totals: its lines.
-    continues: whether it is another snapshot of the execution of the report before it.
+    continues: whether it is another snapshot of the execution of the report before it. clients: servers that greeted
+    fio's client; servers: those whose results were read.
     """
 
     line_numbers: list[int] = field(default_factory=list)
@@ -231,13 +234,19 @@ class ReportDraft(Struct, gc=False):
     repeated: set[int] = field(default_factory=set)
     fio_version: str = ""
     started: int | None = None
-    is_client: bool = False
+    clients: int = 0
+    servers: int = 0
     jobs: list[JobDraft] = field(default_factory=list)
     identities: dict[Identity, datetime | None] = field(default_factory=dict)
     totals: list[str] = field(default_factory=list)
     disks: list[str] = field(default_factory=list)
     has_end: bool = False
     continues: bool = False
+
+    @property
+    def is_client(self) -> bool:
+        """Whether a server greeted fio's client."""
+        return self.clients > 0
 
     @property
     def is_whole(self) -> bool:

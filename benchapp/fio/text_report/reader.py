@@ -189,6 +189,7 @@ _TAGGED: Final = re.compile(
     r"^[ \t]*+<([^>\n]{1,255})> ++(?:read|write|trim|IO depths|[cs]?lat|cpu) ", re.MULTILINE
 )
 _STATUS: Final = "Jobs: "
+_ANNOUNCED: Final = re.compile(r"<([^<>\n]{1,255})>[ \t\r\n]*+\Z")
 _PRINTED_WITHIN_S: Final = 2
 _LAYING_OUT: Final = ": Laying out IO file"
 
@@ -224,9 +225,14 @@ class _Scan:
         self._rank = -1
         self._rows: list[str] | None = None
         self._hostname: str | None = None
+        self._server: str | None = None
         # fio's client names a host where it greeted it, or at every line of its jobs; any other tag is a log's.
         self._is_client = AGGREGATE in text or ("hostname=" in text and bool(_GREETED.search(text)))
         self._tags = frozenset(_TAGGED.findall(text)) if "<" in text else frozenset()
+        self._is_tagged = False
+        # Servers whose results follow, and how many of these results were read without telling whose they are.
+        self._announced: list[str] = []
+        self._untold = 0
         self._number = 0
         self._broken = ""
 
@@ -259,11 +265,14 @@ class _Scan:
 
     def _read_line(self, line: str, words: list[str]) -> bool:
         """Return whether the line belongs to a report of fio."""
+        self._is_tagged = False
         if words[0][0] == "<" and (match := _HOST_PREFIX.match(line)):
             tag, line = match.groups()
             self._hostname = tag if self._is_client or tag in self._tags else None
             words = line.split(None, 1)
+            self._is_tagged = bool(words)
             if not words:
+                self._announced.append(tag)
                 return self._report is not None
             if words[0] == "|" and self._rows is not None:
                 self._rows.append(line)
@@ -271,6 +280,8 @@ class _Scan:
         if "(g" in line and (_JOB_MARK in line or _HEADER_MARK in line):
             return self._begin(line)
         if words[0] == "Jobs:" and line.lstrip().startswith(_STATUS):
+            if announced := _ANNOUNCED.search(line):
+                self._announced.append(announced[1])
             return True
         return self._read_job_line(words) or self._read_around(line, words)
 
@@ -322,14 +333,50 @@ class _Scan:
         report = self._report
         if job.name == AGGREGATE:
             job.hostname = None
+        elif self._is_client:
+            self._name_server(job, report)
         if report is None:
             report = self._report = ReportDraft()
         elif _is_of_other_report(report, job):
             report = self._repeat(report, job)
+        if job.server:
+            job.server = report.servers = report.servers + (report.has_end or not report.jobs)
         report.jobs.append(job)
         report.identities[job.identity] = job.printed_at
         report.has_end = report.has_end and job.name == AGGREGATE
         self._job, self._direction, self._rows = job, None, None
+
+    def _name_server(self, job: JobDraft, report: ReportDraft | None) -> None:
+        """Name the server of a job: all that it may be, where the lines of several servers are mixed.
+
+        A server announces its results by an empty line, after which fio's client prints them without its name.
+        """
+        job.server = 1
+        if self._is_tagged:
+            return
+        is_first = report is None or report.has_end or not report.jobs
+        job.hostname = self._server
+        if is_first or (self._announced and not self._untold):
+            headers = report.headers if report else []
+            asked = {each.hostname for each in headers if each.hostname and each.name == job.name}
+            # Between jobs of one server, another may begin to answer.
+            possible = {*self._announced, *([self._server] if self._server and not is_first else [])}
+            hosts = asked & possible or possible
+            if not is_first:
+                job.hostname = ", ".join(sorted(hosts)) or None
+                return
+            if len(hosts) == 1:
+                self._server = hosts.pop()
+                self._announced.remove(self._server)
+            elif hosts:
+                self._server = ", ".join(sorted(hosts))
+                self._untold += 1
+            else:
+                self._server = self._hostname
+            if self._untold >= len(self._announced):
+                self._announced.clear()
+                self._untold = 0
+        job.hostname = self._server
 
     def _repeat(self, earlier: ReportDraft, job: JobDraft) -> ReportDraft:
         """Begin a report that no header announces: a snapshot, or an execution whose beginning was cut off."""
@@ -339,7 +386,7 @@ class _Scan:
             report.continues = True
             report.headers, report.repeated = earlier.headers, earlier.repeated
             report.fio_version, report.started = earlier.fio_version, earlier.started
-            report.is_client = earlier.is_client
+            report.clients = earlier.clients
         return report
 
     def _read_job_line(self, words: list[str]) -> bool:
@@ -445,7 +492,8 @@ class _Scan:
         self._broken = ""
         if word.startswith("hostname=") and (greeting := read_greeting(line.lstrip())):
             announced = self._preamble()
-            announced.fio_version, announced.is_client = greeting.fio_version, True
+            announced.fio_version = greeting.fio_version
+            announced.clients += 1
             return True
         if word.startswith("fio") and (fio_version := read_version_line(line)):
             self._preamble().fio_version = fio_version
@@ -482,6 +530,9 @@ def _is_started(report: ReportDraft) -> bool:
 
 def _is_of_other_report(report: ReportDraft, job: JobDraft) -> bool:
     """Return whether a job was printed by another execution, or again; fio prints all jobs of a report at once."""
+    if report.servers < report.clients and report.jobs and report.jobs[-1].name != AGGREGATE:
+        # Containers on two hosts may have one process id.
+        return False
     if report.is_client or job.hostname is not None or job.name == AGGREGATE:
         return report.has_end and job.identity in report.identities
     if report.has_end or not report.jobs:

@@ -272,6 +272,7 @@ def build_document(draft: ReportDraft, *, where: str, notes: Notes) -> Document 
         notes.add("total-contradicts-jobs", where, f"{denied}: jobs are missing, or a figure is wrong")
     if any(not (job.options or job.is_aggregate) for job in jobs):
         notes.add("options-not-reported", where, "the lines with rw, bs and ioengine of a job are missing")
+    jobs = _number_servers(jobs, jobs_read)
     hiding = _warn_of_unprinted_jobs(draft, where, notes)
     if hiding:
         jobs = tuple(
@@ -295,6 +296,26 @@ def build_document(draft: ReportDraft, *, where: str, notes: Notes) -> Document 
         disks=tuple(_read_disks(draft.disks)),
         is_partial=is_partial,
         has_precise_values=False,
+    )
+
+
+def _number_servers(jobs: tuple[Job, ...], drafts: Sequence[JobDraft]) -> tuple[Job, ...]:
+    """Number the servers that have one hostname."""
+    servers: dict[str | None, dict[int, None]] = defaultdict(dict)
+    for draft in drafts:
+        if draft.server:
+            servers[draft.hostname].setdefault(draft.server)
+    numbered = {
+        (hostname, server): number
+        for hostname, found in servers.items()
+        if len(found) > 1
+        for number, server in enumerate(found, 1)
+    }
+    if not numbered:
+        return jobs
+    return tuple(
+        replace(job, server_number=numbered.get((draft.hostname, draft.server), 0))
+        for job, draft in zip(jobs, drafts, strict=True)
     )
 
 
@@ -410,8 +431,16 @@ def _match_headers(draft: ReportDraft, jobs: Sequence[JobDraft]) -> list[Header 
     matched: list[Header | None] = []
     for job in jobs:
         key = (job.hostname, job.name, job.groupid)
-        candidates = by_name.get(key) or by_name.get((None, job.name, job.groupid))
+        candidates = by_name.get(key) or by_name.get((None, job.name, job.groupid), [])
         match = candidates[min(seen[key], len(candidates) - 1)] if candidates else None
+        if (
+            job.hostname
+            and match
+            and key not in by_name
+            and any(each.options != match.options for each in candidates)
+        ):
+            # Of one of several servers.
+            match = None
         matched.append(None if match is not None and _contradicts(match, job) else match)
         seen[key] += 1
     return matched
@@ -463,9 +492,13 @@ def _warn_of_unprinted_jobs(draft: ReportDraft, where: str, notes: Notes) -> set
     Return the groups into which jobs were summed.
     """
     hiding = set()
-    hosts = {job.hostname for job in draft.jobs}
+    hosts = {host for job in draft.jobs if job.hostname for host in job.hostname.split(", ")}
     if draft.is_client and draft.has_end:
-        named = (header.hostname for header in draft.headers if header.hostname not in hosts)
+        named = {header.hostname: None for header in draft.headers if header.hostname not in hosts}
+        if not named and draft.servers < draft.clients:
+            named[
+                f"{', '.join(sorted(hosts))} ({draft.clients - draft.servers} of {draft.clients} servers)"
+            ] = None
         notes.add_missing_clients(filter(None, named), where)
     printed = {(job.name, job.groupid) for job in draft.jobs}
     grouped = {job.groupid: job.name for job in draft.jobs if job.clones > 1 and job.name != AGGREGATE}

@@ -379,7 +379,7 @@ def _plan_measurements(
     specs = [read_workload(group) for group in document.groups]
     concurrent = _find_concurrent(document, specs)
     workloads = [
-        _workload_fields(group, spec, concurrent[group.groupid, group.hostname])
+        _workload_fields(group, spec, concurrent[_identify_server(group)])
         for group, spec in zip(document.groups, specs, strict=True)
     ]
     keys = [key_of(workload) for workload in workloads]
@@ -388,7 +388,10 @@ def _plan_measurements(
         document.groups, specs, targets, workloads, keys, contexts, strict=True
     ):
         names = shared.get((target.key, workload_key), ()) if stated_name else target.measured.parts
-        if len(names) > 1:
+        if not stated_name and group.server_number:
+            name = group.hostname or "fio's client"
+            context = replace(context, targets=_list_servers(document, group), stated_name=name)
+        elif len(names) > 1:
             context = replace(context, targets=tuple(sorted(names)), stated_name=stated_name)
         for direction in list_measured_directions(group, spec.rw):
             yield PlannedMeasurement(
@@ -407,6 +410,12 @@ def _plan_measurements(
                     steadiness=traces.find_steadiness(group, direction.name),
                 ),
             )
+
+
+def _list_servers(document: Document, group: Group) -> tuple[str, ...]:
+    """Name the servers among which the output does not distinguish that of a group."""
+    numbers = {each.server_number for each in document.groups if each.hostname == group.hostname}
+    return tuple(f"server {number}" for number in sorted(numbers))
 
 
 def _find_shared(
@@ -462,12 +471,16 @@ def bound_options(options: Mapping[str, str]) -> dict[str, str]:
 
 def _find_concurrent(
     document: Document, specs: Sequence[WorkloadSpec]
-) -> dict[tuple[int, str | None], _Concurrent]:
-    """Return the workloads that ran together, by groupid and host."""
-    counts: dict[tuple[int, str | None], Counter[str]] = defaultdict(Counter)
+) -> dict[tuple[object, ...], _Concurrent]:
+    """Return the workloads that ran together, by groupid and server."""
+    counts: dict[tuple[object, ...], Counter[str]] = defaultdict(Counter)
     for group, spec in zip(document.groups, specs, strict=True):
-        counts[group.groupid, group.hostname][_describe_workload(spec)] += 1
+        counts[_identify_server(group)][_describe_workload(spec)] += 1
     return {key: _count_concurrent(workloads) for key, workloads in counts.items()}
+
+
+def _identify_server(group: Group) -> tuple[object, ...]:
+    return group.groupid, group.hostname, group.server_number
 
 
 def _count_concurrent(counts: Counter[str]) -> _Concurrent:

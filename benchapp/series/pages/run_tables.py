@@ -289,9 +289,10 @@ BADGES: Final[dict[str, Rule]] = {
         "Update fio and run again. Beyond the histogram, use mean and maximum.",
     ),
     "several-targets": Rule(
-        "One job opened several targets; or jobs on several targets have one series, as the sender gave them one name.",
-        "Measure each target by a job without a target name: each gets its series. If you name the target, the"
-        " sum of one job over several files counts as one target.",
+        "One job opened several targets; or jobs on several targets have one series, as the sender gave them one name,"
+        " or as text of fio does not tell its servers apart.",
+        "Measure each target by a job without a target name, or map names in the settings of the host; of fio's client,"
+        " send JSON. If you name the target, the sum of one job over several files counts as one target.",
     ),
     "littles-law": Rule(
         "IOPS × mean total latency is outside 0.85 to 1.02 of iodepth × numjobs, with an asynchronous engine and no"

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from benchapp.fio import read_output
+from benchapp.fio.merging.jobs import total_up
 from benchapp.fio.report import Report
 from tests.fio.outputs import read_bytes
 from tests.ports import find_free_port
@@ -47,6 +48,35 @@ def test_server_that_has_options_but_no_results_is_named() -> None:
     report["global options"] = [{"hostname": "127.0.0.1", "port": 8765}, {"hostname": "db-2", "port": 8765}]
 
     assert list_missing(read_output(json.dumps(report).encode())) == ["db-2"]
+
+
+def read_two_hosts(*results: str) -> list[tuple[str | None, int]]:
+    """Return host and number of each server; results: the lines that announce a server, and "=" for its results."""
+    text = read_bytes("generated/63_client_two_normal.out").decode()
+    head, first, second = (text[: (at := text.index("csjob: (groupid"))], *split_results(text[at:]))
+    head = head.rsplit("Jobs: ", 1)[0].replace("hostname=vm", "hostname=db-2", 1)
+    head = head.replace("<vm> csjob", "<db-2> csjob", 1)
+    parts = iter((first, second))
+    body = "".join(next(parts) if line == "=" else f"{line} \n" for line in results)
+    (document,) = read_output((head + body).encode()).documents
+    return [(group.hostname, group.server_number) for group in document.groups]
+
+
+def split_results(text: str) -> tuple[str, str]:
+    """Return the results of two servers."""
+    second = text.index("csjob: (groupid", text.index("Run status group"))
+    return text[:second].replace("<vm> \n", ""), text[second:]
+
+
+def test_results_are_of_the_server_that_announced_them() -> None:
+    assert read_two_hosts("<vm>", "=", "<db-2>", "=") == [("vm", 0), ("db-2", 0)]
+    # After a status line without an end.
+    assert read_two_hosts("Jobs: 0 (f=0)<db-2>", "=", "<vm>", "=") == [("db-2", 0), ("vm", 0)]
+
+
+def test_results_that_several_servers_announced_at_once_are_of_none_of_them() -> None:
+    # fio's client prints them in any order.
+    assert read_two_hosts("<vm>", "<db-2>", "=", "=") == [("db-2, vm", 1), ("db-2, vm", 2)]
 
 
 @pytest.fixture(scope="module")
@@ -97,15 +127,16 @@ def run_server(fio: str, port: int, place: Path) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("output_format", ["json", "normal"])
-def test_servers_of_a_host_add_up_to_all_clients_in_each_format(
+def test_servers_of_a_host_are_kept_and_add_up_to_all_clients_in_each_format(
     outputs: dict[str, Report], output_format: str
 ) -> None:
     (document,) = outputs[output_format].documents
-    (group,) = document.groups
+    (total,) = total_up(document.groups)
     (of_fio,) = [job for job in document.jobs if job.is_aggregate]
 
-    (ours,), (theirs,) = group.directions, of_fio.directions
-    assert group.numjobs == 4
+    (ours,), (theirs,) = total.directions, of_fio.directions
+    assert [group.numjobs for group in document.groups] == [2, 2]
+    assert len({(group.hostname, group.server_number) for group in document.groups}) == 2
     assert ours.total_ios == theirs.total_ios
     # fio divides by the longest run time; text has four digits.
     assert ours.iops == pytest.approx(theirs.iops, rel=0.01)

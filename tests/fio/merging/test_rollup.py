@@ -49,8 +49,13 @@ def with_bins(bins: dict[str, int], **changes: Any) -> dict[str, Any]:
         ),
         # "All clients" (2 and 4) is in no group.
         ("generated/60_client_json.out", [("csjob", "127.0.0.1", 2, (0, 1))]),
-        # Two servers of one host, as text does not distinguish them.
-        ("generated/62_client_two_json.out", [("csjob", "127.0.0.1", 4, (0, 1, 2, 3))]),
+        # Two servers of one host.
+        (
+            "generated/62_client_two_json.out",
+            [("csjob", "127.0.0.1:8766", 2, (0, 1)), ("csjob", "127.0.0.1:8765", 2, (2, 3))],
+        ),
+        # Terse and text do not name their ports.
+        ("generated/63_client_two_normal.out", [("csjob", "vm", 2, (0, 1)), ("csjob", "vm", 2, (2, 3))]),
         # The earlier entries are snapshots, within one report.
         ("generated/67_client_status_interval.out", [("csjob", "127.0.0.1", 2, (5, 6))]),
         ("versions/fio-2.1.14/json_client.json", [("cs", "127.0.0.1", 1, (0,))]),

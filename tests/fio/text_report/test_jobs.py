@@ -121,6 +121,7 @@ def test_header_of_the_same_host_is_used() -> None:
             JOB_LINE,
             SUMMARY,
             ISSUED,
+            END,
             "<a> ",
             JOB_LINE,
             SUMMARY,

@@ -316,16 +316,17 @@ def test_snapshots_without_issued_lines_are_one_execution() -> None:
 @pytest.mark.parametrize(
     ("name", "jobs", "total_ios"),
     [
-        ("generated/61_client_normal.out", 2, 60915),
-        ("generated/63_client_two_normal.out", 4, 50510),
-        ("versions/fio-2.1.3/json_client.json", 1, 144),
+        ("generated/61_client_normal.out", 2, [60915]),
+        ("generated/63_client_two_normal.out", 4, [23469, 27041]),
+        ("versions/fio-2.1.3/json_client.json", 1, [144]),
     ],
 )
-def test_sum_over_clients_is_counted_once(name: str, jobs: int, total_ios: int) -> None:
+def test_sum_over_clients_is_counted_once(name: str, jobs: int, total_ios: list[int]) -> None:
     document = read_file(name)
 
-    (group,) = document.groups
-    assert (group.hostname, group.numjobs, group.directions[0].total_ios) == ("vm", jobs, total_ios)
+    assert {group.hostname for group in document.groups} == {"vm"}
+    assert sum(group.numjobs for group in document.groups) == jobs
+    assert [group.directions[0].total_ios for group in document.groups] == total_ios
     assert [job.is_aggregate for job in document.jobs] == [False] * jobs + [True] * (
         len(document.jobs) - jobs
     )
