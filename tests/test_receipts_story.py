@@ -142,3 +142,9 @@ def test_runs_of_one_drive_do_not_hide_the_silence_of_another(
     ]
     (notice,) = list_notices(now)
     assert "has missed its scheduled run of quick in /slow/bench" in notice
+    client.force_login(make_user())
+    with at_time(now):
+        page, overview = (client.get(path).content.decode() for path in ("/hosts/db-1/", "/"))
+    assert "quick in /slow/bench: overdue since" in page
+    assert "quick in /fast/bench" not in page
+    assert "quick in /slow/bench" in overview

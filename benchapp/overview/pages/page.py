@@ -109,10 +109,10 @@ def _list_unacknowledged(incidents: Sequence[Incident]) -> Iterator[AttentionLin
 
 def _list_silent(silent: Sequence[HostRow]) -> Iterator[AttentionLine]:
     for host in silent[:_LINES_MAXIMUM]:
-        if host.silent_since:
-            yield AttentionLine(
-                host.name, reverse("host", args=[host.name]), "silent", f"for {format_age(host.silent_since)}"
-            )
+        if host.silent_since and host.schedule:
+            missed = ", ".join(entry.name for entry in host.schedule.entries if entry.is_silent)
+            text = f"for {format_age(host.silent_since)}: {shorten(missed, 120)}"
+            yield AttentionLine(host.name, reverse("host", args=[host.name]), "silent", text)
     yield from _count_others(silent, "silent host", reverse("hosts"))
 
 
@@ -310,8 +310,8 @@ def _format_short_age(at: datetime, now: datetime) -> str:
 _LABELS: Final = (
     ("worse-2", "▼", f"open regression, {LARGE_CHANGE * 100:.0f} % or more"),
     ("worse-1", "▼", f"open regression, less than {LARGE_CHANGE * 100:.0f} %"),
-    ("silent", "!", "silent"),
-    ("failing", "✕", "failing"),
+    ("silent", "!", "silent, no regression"),
+    ("failing", "✕", "failing, no regression"),
     ("fresh", "", "run within a day"),
     ("recent", "3d", "run within 7 days"),
     ("old", "9d", "older"),

@@ -53,6 +53,11 @@ class ScheduledProfile(InstalledSchedule):
     silent_at: datetime | None
     is_silent: bool
 
+    @property
+    def name(self) -> str:
+        """Return "quick in /data"."""
+        return f"{self.profile} in {self.directory}"
+
 
 @dataclass(frozen=True, slots=True)
 class HostSchedule:
