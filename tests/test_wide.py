@@ -1,5 +1,6 @@
 """The whole way of a result, as separate processes: fio on a host, agent, API, worker, PostgreSQL, page."""
 
+import gzip
 import json
 import os
 import shutil
@@ -94,7 +95,7 @@ def tokens(stack: Servers) -> dict[str, str]:
     )
     # Raw output needs a reader who is known.
     reader = stack.manage("shell", "--no-imports", "-c", code).splitlines()[-1]
-    return {**stack.issue_tokens("wide-1", "wide-2", "sweeper"), "reader": reader}
+    return {**stack.issue_tokens("wide-1", "wide-2", "wide-3", "sweeper"), "reader": reader}
 
 
 def wait_for_run(stack: Servers, submission_id: str, token: str) -> dict[str, Any]:
@@ -163,6 +164,39 @@ def test_numbers_of_a_run_by_the_agent_stand_on_its_page_as_fio_printed_them(
     assert RunPage(read_page(stack, run["page"])).rows == read_independently(printed)
     assert list(directory.iterdir()) == []
     assert list((tmp_path / "spool").rglob("*.json*")) == []
+
+
+def test_agent_learns_that_the_server_rejected_a_result_that_it_had_received(
+    stack: Servers, tokens: dict[str, str], tmp_path: Path
+) -> None:
+    token = tokens["wide-3"]
+    environment = short_environment(stack, token, tmp_path)
+
+    def run_agent(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "agent", *arguments],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    measure = ("run", "--profile", "gitlab-smallfiles", "--directory", str(tmp_path))
+    run_agent(*measure, "--no-send")
+    (spooled,) = (tmp_path / "spool" / "pending").glob("2*.json.gz")
+    envelope = json.loads(gzip.decompress(spooled.read_bytes())) | {"fio_output": "out of memory"}
+    spooled.write_bytes(gzip.compress(json.dumps(envelope).encode()))
+    delivered = run_agent("flush")
+    address = f"/api/v1/submissions/{envelope['id']}"
+    wait_for(lambda: stack.get(address, token)[1]["state"] == "rejected", within_s=120, what="rejected")
+
+    told, again, status = run_agent(*measure), run_agent(*measure), run_agent("status")
+
+    text = f"http://127.0.0.1:{stack.port}/uploads/{envelope['id']}/"
+    assert (delivered.returncode, told.returncode, again.returncode) == (0, 6, 0), told.stderr
+    assert (text in told.stderr, text in again.stderr, text in status.stdout) == (True, False, True)
 
 
 def test_numbers_posted_by_curl_stand_on_their_page_and_their_series_has_a_chart(
