@@ -105,7 +105,7 @@ def run_flush(arguments: argparse.Namespace, console: Console) -> ExitCode:
 
 def run_enroll(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Register this machine as a host with the server."""
-    from agent.commands.enroll import enroll_host, read_enrollment_token
+    from agent.commands.installation import enroll_host, read_enrollment_token
     from agent.config import check_url, is_loopback
 
     session = open_session(arguments, console, must_exist=False)
@@ -241,7 +241,7 @@ def _report_continuation(state: JobState, console: Console) -> None:
 
 def run_uninstall(arguments: argparse.Namespace, console: Console) -> ExitCode:
     """Remove schedules, configuration and token, and the spool on request."""
-    from agent.commands.uninstall import plan_uninstallation, uninstall
+    from agent.commands.installation import plan_uninstallation, uninstall
     from agent.programs import find_own_command
 
     session = open_session(arguments, console)

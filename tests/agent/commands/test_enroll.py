@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.commands.enroll import set_option
+from agent.commands.installation import set_option
 from agent.storage.layout import Storage
 from tests.agent import server as replies
 from tests.agent.conftest import Machine
