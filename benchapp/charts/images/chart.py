@@ -368,11 +368,11 @@ def _measure_head(matrix: Matrix, panel: ChartPanel) -> int:
 
 def _count_column_lines(matrix: Matrix, panel: ChartPanel) -> int:
     """Return how many lines the settings of the columns take: one for each dimension."""
-    return max((len(text.split(", ")) for text in place_panel(matrix, panel).columns if text), default=0)
+    return max((len(text.split(", ")) for text in place_panel(matrix, panel)["columns"] if text), default=0)
 
 
 def _measure_row(matrix: Matrix, panel: ChartPanel) -> int:
-    return _ROW_HEIGHT + _SMALL_LINE * any(map(any, place_panel(matrix, panel).cells))
+    return _ROW_HEIGHT + _SMALL_LINE * any(map(any, place_panel(matrix, panel)["cells"]))
 
 
 class _Table:
@@ -416,10 +416,10 @@ class _Table:
         for place, label in enumerate(self.matrix.x.labels[: self.columns]):
             right = self.name_width + (place + 1) * self.cell_width - 8
             self._write(right, self.top, label, self.cell_width - 8, color=self.colors.muted, align="right")
-            for line, text in enumerate(placed.columns[place].split(", ")):
+            for line, text in enumerate(placed["columns"][place].split(", ")):
                 self._write_settings(right, self.top + 14 + line * _SMALL_LINE, text)
         self.top += _HEAD_HEIGHT + _SMALL_LINE * _count_column_lines(self.matrix, panel)
-        for row, of_row, of_cells in zip(panel.lines, placed.rows, placed.cells, strict=True):
+        for row, of_row, of_cells in zip(panel.lines, placed["rows"], placed["cells"], strict=True):
             if self.top + height > bottom:
                 self.hidden_rows += 1
                 continue

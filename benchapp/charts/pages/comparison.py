@@ -360,14 +360,6 @@ def _escape(text: str) -> str:
     return "".join(f"\\{sign}" if sign in "\\|*_`[]<>#" else sign for sign in plain)
 
 
-@dataclass(frozen=True, slots=True)
-class ComparisonLink:
-    """A suggested comparison."""
-
-    label: str
-    url: str
-
-
 @require_safe
 @may_read
 def compare(request: HttpRequest) -> HttpResponse:
@@ -439,7 +431,7 @@ def _is_asked(query: QueryDict) -> bool:
     return any(query.get(name) for name in CompareForm.base_fields)
 
 
-def _link_suggestions(suggestions: Suggestions) -> list[ComparisonLink]:
+def _link_suggestions(suggestions: Suggestions) -> list[dict[str, Any]]:
     if not suggestions.has_measurements:
         return []
     today = timezone.now().date()
@@ -450,21 +442,22 @@ def _link_suggestions(suggestions: Suggestions) -> list[ComparisonLink]:
         "b_from": turn.isoformat(),
         "b_to": today.isoformat(),
     }
-    links = [ComparisonLink(f"Last {_PERIOD} days vs. the {_PERIOD} before", f"?{urlencode(periods)}")]
+    links = [{"label": f"Last {_PERIOD} days vs. the {_PERIOD} before", "url": f"?{urlencode(periods)}"}]
     if len(suggestions.hosts) == 2:
         first, second = suggestions.hosts
         sides = {"a": f"host:{first}", "b": f"host:{second}"}
-        links.append(ComparisonLink(f"Host {second} vs. {first}", f"?{urlencode(sides)}"))
+        links.append({"label": f"Host {second} vs. {first}", "url": f"?{urlencode(sides)}"})
     if suggestions.counts:
         least, most = suggestions.counts
         sides = {"a": f"volume_count:{least}", "b": f"volume_count:{most}"}
-        links.append(ComparisonLink(f"{most} vs. {least} volumes", f"?{urlencode(sides)}"))
+        links.append({"label": f"{most} vs. {least} volumes", "url": f"?{urlencode(sides)}"})
     if suggestions.runs:
         pair = suggestions.runs
         ids = {"a_run": pair.older_id, "b_run": pair.newer_id}
         links.append(
-            ComparisonLink(
-                f"Two newest runs of {pair.profile or 'one profile'} on {pair.host}", f"?{urlencode(ids)}"
-            )
+            {
+                "label": f"Two newest runs of {pair.profile or 'one profile'} on {pair.host}",
+                "url": f"?{urlencode(ids)}",
+            }
         )
     return links

@@ -125,7 +125,7 @@ def _show_panel(matrix: Matrix, panel: ChartPanel, paths: dict[str, Any] | None)
     placed = place_panel(matrix, panel)
     return {
         "label": panel.label,
-        "columns": tuple(zip(matrix.x.labels, placed.columns, strict=True)),
+        "columns": tuple(zip(matrix.x.labels, placed["columns"], strict=True)),
         "rows": tuple(
             (
                 ", ".join(filter(None, (row.label, of_row))),
@@ -133,7 +133,7 @@ def _show_panel(matrix: Matrix, panel: ChartPanel, paths: dict[str, Any] | None)
                     _show(matrix, row, place, settings=own, paths=paths) for place, own in enumerate(of_cells)
                 ),
             )
-            for row, of_row, of_cells in zip(panel.lines, placed.rows, placed.cells, strict=True)
+            for row, of_row, of_cells in zip(panel.lines, placed["rows"], placed["cells"], strict=True)
         ),
     }
 

@@ -1,7 +1,7 @@
 """A scaling chart in its page: the JSON that the script draws, and the data table, both from the same cells."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -49,18 +49,6 @@ _REASONS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ScalingRow:
-    """One line of the chart. panel, line: its places; settings: of all its values, if rows differ in them."""
-
-    panel: int
-    line: int
-    facet: str
-    label: str
-    settings: str
-    cells: tuple[dict[str, Any], ...]
-
-
 def make_scaling_table(chart: ScalingChart, *, key: str, has_links: bool) -> dict[str, Any]:
     """Make the data table of a chart; key: the prefix of its anchors, unique on the page; has_links: of its cells."""
     scale = choose_scale([cell.median for cell in chart.cells], chart.metric.unit)
@@ -72,7 +60,7 @@ def make_scaling_table(chart: ScalingChart, *, key: str, has_links: bool) -> dic
     ]
     placed = place_settings([[cell.settings for cell in line.cells] for *_, line in shown], chart.varying)
     rows = []
-    for (row, column, line), of_row, of_cells in zip(shown, placed.rows, placed.cells, strict=True):
+    for (row, column, line), of_row, of_cells in zip(shown, placed["rows"], placed["cells"], strict=True):
         facet = chart.panels[row]
         cells = tuple(
             {
@@ -87,14 +75,23 @@ def make_scaling_table(chart: ScalingChart, *, key: str, has_links: bool) -> dic
             }
             for place, (cell, settings) in enumerate(zip(line.cells, of_cells, strict=True))
         )
-        rows.append(ScalingRow(row, column, facet.label, line.label, of_row, cells))
+        rows.append(
+            {
+                "panel": row,
+                "line": column,
+                "facet": facet.label,
+                "label": line.label,
+                "settings": of_row,
+                "cells": cells,
+            }
+        )
     return {
         "metric_label": chart.metric.label,
         "scale": scale,
         "facet_label": chart.facet.dimension.label if chart.facet else "",
         "color_label": chart.color.dimension.label if chart.color else "",
         "x_label": chart.x.dimension.label,
-        "columns": tuple(zip(chart.x.labels, placed.columns or [""] * len(chart.x.labels), strict=True)),
+        "columns": tuple(zip(chart.x.labels, placed["columns"] or [""] * len(chart.x.labels), strict=True)),
         "rows": tuple(rows),
         "limits": tuple(_list_limits(chart, scale)),
     }
@@ -222,7 +219,7 @@ def _list_facets(
     chart: ScalingChart, table: dict[str, Any], models: Sequence[CurveModel], *, has_links: bool
 ) -> list[dict[str, Any]]:
     """Return the panels of a metric; a cell without a value or failure is null."""
-    rows = {(row.panel, row.line): row.cells for row in table["rows"]}
+    rows = {(row["panel"], row["line"]): row["cells"] for row in table["rows"]}
     return [
         {
             "label": facet.label,

@@ -27,7 +27,6 @@ from benchapp.charts.rules.findings import Finding
 from benchapp.charts.texts.levels import describe_fixed
 from benchapp.charts.texts.scaling import Sentence, describe_findings, describe_reach, describe_scaling
 from benchapp.charts.texts.scaling_remarks import (
-    ModelTable,
     describe_marks,
     describe_models,
     list_facts,
@@ -194,7 +193,7 @@ class ScalingFigure:
     document: dict[str, Any]
     panels: tuple[dict[str, Any], ...]
     tables: tuple[dict[str, Any], ...]
-    model_tables: tuple[ModelTable, ...]
+    model_tables: tuple[dict[str, Any], ...]
     file_name: str
     is_log: bool
     url: str = ""
@@ -221,7 +220,7 @@ class ScalingFigure:
             line.endswith("%")
             for table in self.tables
             for row in table["rows"]
-            for cell in row.cells
+            for cell in row["cells"]
             for line in cell["below"]
         )
 

@@ -1,9 +1,8 @@
 """Levels in words: their time range, marks of changes, and kinds of latency."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from benchapp.catalog.dimensions import DIMENSIONS, Dimension
 from benchapp.catalog.grammar import Value
@@ -125,16 +124,7 @@ def describe_choice(dimension: str, choice: Choice, metric: Measured) -> str:
     return f"{describe_value(dimension, choice.value)} ({series}{results})"
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedSettings:
-    """The settings of a table as texts; cells: by row. "" where there are none."""
-
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
-    cells: tuple[tuple[str, ...], ...]
-
-
-def place_settings(rows: Sequence[Sequence[Settings]], varying: Sequence[str]) -> PlacedSettings:
+def place_settings(rows: Sequence[Sequence[Settings]], varying: Sequence[str]) -> dict[str, Any]:
     """Describe each dimension once: by row if all cells of each row agree, else by column, else in the cells."""
     columns = list(zip(*rows, strict=True))
     of_rows = [name for name in varying if all(_is_common(name, row) for row in rows)]
@@ -144,14 +134,14 @@ def place_settings(rows: Sequence[Sequence[Settings]], varying: Sequence[str]) -
         if name not in of_rows and all(_is_common(name, column) for column in columns)
     ]
     of_cells = [name for name in varying if name not in {*of_rows, *of_columns}]
-    return PlacedSettings(
-        tuple(describe_settings(_find_first(row), of_rows) for row in rows),
-        tuple(describe_settings(_find_first(column), of_columns) for column in columns),
-        tuple(tuple(describe_settings(cell, of_cells) for cell in row) for row in rows),
-    )
+    return {
+        "rows": tuple(describe_settings(_find_first(row), of_rows) for row in rows),
+        "columns": tuple(describe_settings(_find_first(column), of_columns) for column in columns),
+        "cells": tuple(tuple(describe_settings(cell, of_cells) for cell in row) for row in rows),
+    }
 
 
-def place_panel(matrix: Matrix, panel: ChartPanel) -> PlacedSettings:
+def place_panel(matrix: Matrix, panel: ChartPanel) -> dict[str, Any]:
     """Return the settings of a panel of a matrix as texts."""
     settings = [[cell.settings if cell.n else () for cell in row.cells] for row in panel.lines]
     return place_settings(settings, matrix.varying)

@@ -337,15 +337,6 @@ class ModelRow:
     predictions: tuple[tuple[str, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ModelTable:
-    """The models of one metric."""
-
-    metric_label: str
-    unit_name: str
-    rows: tuple[ModelRow, ...]
-
-
 def describe_models(chart: ScalingChart, models: Sequence[CurveModel]) -> Iterator[Sentence]:
     """Yield a sentence for each curve: how far it scales, or why no model says so.
 
@@ -378,13 +369,13 @@ def describe_models(chart: ScalingChart, models: Sequence[CurveModel]) -> Iterat
             )
 
 
-def make_model_table(chart: ScalingChart, models: Sequence[CurveModel]) -> ModelTable:
+def make_model_table(chart: ScalingChart, models: Sequence[CurveModel]) -> dict[str, Any]:
     """Return the table of the models of one metric."""
-    return ModelTable(
-        metric_label=chart.metric.label,
-        unit_name=_name_width(chart),
-        rows=tuple(_make_row(chart, found) for found in models),
-    )
+    return {
+        "metric_label": chart.metric.label,
+        "unit_name": _name_width(chart),
+        "rows": tuple(_make_row(chart, found) for found in models),
+    }
 
 
 def make_model_curves(models: Sequence[CurveModel], facet: int) -> list[dict[str, Any]]:

@@ -49,16 +49,6 @@ _SIGNS: Final = {"=": "", ">=": "≥ ", "<=": "≤ ", ">": "> ", "<": "< "}
 
 
 @dataclass(frozen=True, slots=True)
-class Chip:
-    """One term or word. text: in the filter language; url: the page without it."""
-
-    label: str
-    value: str
-    text: str
-    url: str
-
-
-@dataclass(frozen=True, slots=True)
 class FilterBar:
     """The context of `_filter_bar.html`.
 
@@ -74,7 +64,7 @@ class FilterBar:
     text: str
     filter: Filter
     error: dict[str, Any] | None
-    chips: tuple[Chip, ...]
+    chips: tuple[dict[str, Any], ...]
     hidden: tuple[tuple[str, str], ...]
     action: str
     clear_url: str | None
@@ -285,17 +275,26 @@ def _read_legacy(query: QueryDict) -> list[str]:
     return written
 
 
-def _make_chips(filter: Filter, path: str, rest: Sequence[tuple[str, str]]) -> tuple[Chip, ...]:
+def _make_chips(filter: Filter, path: str, rest: Sequence[tuple[str, str]]) -> tuple[dict[str, Any], ...]:
     chips = []
     for place, term in enumerate(filter.terms):
         others = Filter((*filter.terms[:place], *filter.terms[place + 1 :]), filter.words)
         label = f"{'not ' if term.is_negated else ''}{get_filter_dimension(term.dimension).label}"
         text = write_filter(Filter((term,)))
-        chips.append(Chip(label, _format_tests(term), text, _link(path, write_filter(others), rest)))
+        chips.append(
+            {
+                "label": label,
+                "value": _format_tests(term),
+                "text": text,
+                "url": _link(path, write_filter(others), rest),
+            }
+        )
     for place, word in enumerate(filter.words):
         others = Filter(filter.terms, (*filter.words[:place], *filter.words[place + 1 :]))
         text = write_filter(Filter((), (word,)))
-        chips.append(Chip("word", word, text, _link(path, write_filter(others), rest)))
+        chips.append(
+            {"label": "word", "value": word, "text": text, "url": _link(path, write_filter(others), rest)}
+        )
     return tuple(chips)
 
 

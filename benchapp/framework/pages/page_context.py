@@ -174,19 +174,6 @@ PLACES: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class ShownPreferences:
-    """Attributes of the page for scripts and style sheets. theme: None for visitors, whose browser stores it.
-
-    follows_browser: the time zone is that of the browser, which a script compares with time_zone.
-    """
-
-    time_zone: str
-    follows_browser: bool = False
-    rate_units: str = RateUnits.SI.value
-    theme: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Link:
     """One rendered entry. takes_filter: its link has the filter. new: number of items nobody has opened yet."""
 
@@ -218,12 +205,17 @@ def describe_frame(request: HttpRequest) -> dict[str, Any]:
     }
 
 
-def _describe_preferences(visitor: User | None) -> ShownPreferences:
+def _describe_preferences(visitor: User | None) -> dict[str, Any]:
     zone = name_zone()
     if visitor is None:
-        return ShownPreferences(zone)
+        return {"time_zone": zone, "follows_browser": False, "rate_units": RateUnits.SI.value, "theme": None}
     follows_browser = visitor.time_zone == BROWSER_ZONE
-    return ShownPreferences(zone, follows_browser, visitor.rate_units, visitor.theme)
+    return {
+        "time_zone": zone,
+        "follows_browser": follows_browser,
+        "rate_units": visitor.rate_units,
+        "theme": visitor.theme,
+    }
 
 
 def _link_place(place: NavigationPlace, section: str) -> Link:

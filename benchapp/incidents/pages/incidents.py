@@ -1,7 +1,6 @@
 """The inbox of incidents and the page of one incident: its chart, affected series, affected matrix."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -32,7 +31,6 @@ from benchapp.framework.pages.time_range import AskedRange, describe_bounds, rea
 from benchapp.framework.times import name_zone, to_iso
 from benchapp.incidents.actions.undo import BULK_MAXIMUM, UNDOABLE
 from benchapp.incidents.pages.texts import (
-    Size,
     describe_action,
     describe_event,
     describe_inbox,
@@ -219,18 +217,6 @@ _TEXTS: Final[dict[CellState, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class AffectedMatrixCell:
-    """One cell. size: None without a change; note: second line or ""; position: for screen readers."""
-
-    state: CellState
-    position: str
-    text: str
-    size: Size | None
-    note: str
-    url: str
-
-
 def make_affected_matrix(incident: Incident, query: QueryDict) -> dict[str, Any] | None:
     """Return the matrix of an incident in the metric of the URL; None for fewer than two series."""
     matrix = read_affected_matrix(incident, metric=query.get("metric"))
@@ -257,7 +243,7 @@ def make_affected_matrix(incident: Incident, query: QueryDict) -> dict[str, Any]
             )
             for each in matrix.metrics
         ),
-        "has_elsewhere": any(cell.state == "elsewhere" for _, cells in rows for cell in cells),
+        "has_elsewhere": any(cell["state"] == "elsewhere" for _, cells in rows for cell in cells),
     }
 
 
@@ -278,15 +264,29 @@ def list_omitted_affected(matrix: AffectedMatrix) -> Iterator[str]:
         yield "Too many series: only the most recent are counted."
 
 
-def _show(matrix: AffectedMatrix, line: AffectedRow, place: int, cell: AffectedCell) -> AffectedMatrixCell:
+def _show(matrix: AffectedMatrix, line: AffectedRow, place: int, cell: AffectedCell) -> dict[str, Any]:
     column = f", {lower_label(matrix.x.label)} {matrix.columns[place]}" if matrix.x else ""
     position = f"{line.label}{column}"
     if cell.change is None:
         note = _STATUSES.get(DetectionStatus(cell.status), "") if cell.status else ""
-        return AffectedMatrixCell(cell.state, position, _TEXTS[cell.state], None, note, _link(matrix, cell))
+        return {
+            "state": cell.state,
+            "position": position,
+            "text": _TEXTS[cell.state],
+            "size": None,
+            "note": note,
+            "url": _link(matrix, cell),
+        }
     change = cell.change
     size = make_size(change.relative, None, None, is_regression=change.is_regression)
-    return AffectedMatrixCell(cell.state, position, size.word, size, _make_note(cell), _link(matrix, cell))
+    return {
+        "state": cell.state,
+        "position": position,
+        "text": size.word,
+        "size": size,
+        "note": _make_note(cell),
+        "url": _link(matrix, cell),
+    }
 
 
 def _make_note(cell: AffectedCell) -> str:

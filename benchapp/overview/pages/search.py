@@ -1,9 +1,9 @@
 """Search over hosts, series, runs, incidents, studies, pages and documentation; completions of a word in a filter."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -30,24 +30,15 @@ COMPLETIONS_MAXIMUM: Final = 8
 _PHRASES_MAXIMUM: Final = 3
 
 
-@dataclass(frozen=True, slots=True)
-class WordCompletion:
-    """written: the term in the filter; shown: the phrase or value; note: what it is."""
-
-    written: str
-    shown: str
-    note: str
-
-
-def list_completions(text: str) -> list[WordCompletion]:
+def list_completions(text: str) -> list[dict[str, Any]]:
     """Return completions of a word, phrases first, at most COMPLETIONS_MAXIMUM; () for "". One query."""
     if not text:
         return []
-    found: dict[str, WordCompletion] = {}
+    found: dict[str, dict[str, Any]] = {}
     for words, phrase in list_phrases(text):
         term = parse_term(phrase.name, phrase.values)
         written = write_filter(Filter((replace(term, is_negated=phrase.is_negated),)))
-        found.setdefault(written, WordCompletion(written, words, written))
+        found.setdefault(written, {"written": written, "shown": words, "note": written})
     phrases = list(found.values())[:_PHRASES_MAXIMUM]
     values = [
         known
@@ -56,7 +47,9 @@ def list_completions(text: str) -> list[WordCompletion]:
     ]
     for known in values[: COMPLETIONS_MAXIMUM - len(phrases)]:
         written = write_filter(Filter().with_value(known.dimension, known.value))
-        phrases.append(WordCompletion(written, known.value, get_filter_dimension(known.dimension).label))
+        phrases.append(
+            {"written": written, "shown": known.value, "note": get_filter_dimension(known.dimension).label}
+        )
     return phrases
 
 
@@ -222,10 +215,10 @@ def _find_documentation(text: str) -> ResultGroup:
     except TooManyWords:
         return ResultGroup("Documentation", [], _NO_RANK)
     results = [
-        SearchResult("".join(part.text for part in hit["section"]) or hit["page"], hit["url"], hit["page"])
-        for hit in hits.hits[:RESULTS_MAXIMUM]
+        SearchResult("".join(part["text"] for part in hit["section"]) or hit["page"], hit["url"], hit["page"])
+        for hit in hits["hits"][:RESULTS_MAXIMUM]
     ]
-    more = f"{reverse('docs_search')}?{urlencode({'q': text})}" if hits.count > RESULTS_MAXIMUM else ""
+    more = f"{reverse('docs_search')}?{urlencode({'q': text})}" if hits["count"] > RESULTS_MAXIMUM else ""
     return ResultGroup("Documentation", results, _NO_RANK + 1, more)
 
 
@@ -254,7 +247,7 @@ def search_results(request: HttpRequest) -> HttpResponse:
 def complete_word(request: HttpRequest) -> JsonResponse:
     """Return what a word at the caret of a filter may become, for the completion of the filter bar."""
     text = request.GET.get("text", "").replace("\x00", "")[:TEXT_MAXIMUM]
-    return JsonResponse({"completions": [asdict(each) for each in list_completions(text)]})
+    return JsonResponse({"completions": list_completions(text)})
 
 
 def _render(request: HttpRequest, template: str) -> HttpResponse:

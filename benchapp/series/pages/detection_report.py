@@ -1,7 +1,6 @@
 """Page that explains the detection of one metric of one series, in the order of the decision."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -46,16 +45,6 @@ from benchapp.series.read.series import SeriesRow, read_series
 _LIVE = (ChangeState.PROVISIONAL, ChangeState.CONFIRMED)
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionStep:
-    """One step of the decision. key: its anchor; facts: (label, value)."""
-
-    key: str
-    title: str
-    facts: tuple[tuple[str, str], ...]
-    sentences: tuple[str, ...] = ()
-
-
 def format_report_title(report: DetectionReport, metric: Metric, changes: Sequence[ChangeRow]) -> str:
     """Return the title with the result: "Detection of IOPS: 2 changes, steady"; changes: the stored ones."""
     drifts = len(_list_drifts(changes))
@@ -69,7 +58,7 @@ def _list_drifts(changes: Sequence[ChangeRow]) -> list[ChangeRow]:
     return [change for change in changes if change.is_live and change.is_drift]
 
 
-def describe_values(report: DetectionReport) -> DecisionStep:
+def describe_values(report: DetectionReport) -> dict[str, Any]:
     """Describe which runs are evaluated."""
     inputs = report.input
     facts = [("Evaluated", format_count(len(inputs.values), "value"))]
@@ -88,15 +77,15 @@ def describe_values(report: DetectionReport) -> DecisionStep:
     baseline = report.policy.baseline_from_at
     if baseline is not None:
         facts.append(("Baseline", f"accepted from {format_moment(baseline)}; earlier runs are not compared"))
-    return DecisionStep("values", "Values", tuple(facts))
+    return {"key": "values", "title": "Values", "facts": tuple(facts), "sentences": ()}
 
 
 def describe_level_step(
     report: DetectionReport, metric: Metric, level: CurrentLevel | None, changes: Sequence[ChangeRow]
-) -> DecisionStep:
+) -> dict[str, Any]:
     """Describe the current level as stored, its drifts, and its comparison to the accepted baseline."""
     if level is None:
-        return DecisionStep("level", "Level", (), ("No valid run.",))
+        return {"key": "level", "title": "Level", "facts": (), "sentences": ("No valid run.",)}
     facts = [
         ("Median of the current level", format_with_unit(level.median, metric)),
         ("Runs", format_count(level.n, "run")),
@@ -107,10 +96,15 @@ def describe_level_step(
     if comparison is not None and (relative := comparison.stated.shift.relative) is not None:
         outcome = "a drift" if comparison.has_drifted else "no drift"
         facts.append(("Compared to the baseline", f"{format_signed_percent(relative)}: {outcome}"))
-    return DecisionStep("level", "Level", tuple(facts), tuple(map(describe_drift, _list_drifts(changes))))
+    return {
+        "key": "level",
+        "title": "Level",
+        "facts": tuple(facts),
+        "sentences": tuple(map(describe_drift, _list_drifts(changes))),
+    }
 
 
-def describe_noise(report: DetectionReport, metric: Metric) -> DecisionStep:
+def describe_noise(report: DetectionReport, metric: Metric) -> dict[str, Any]:
     """Describe the noise, what it allows to detect, and findings about the variability."""
     judged, profile = report.result, report.result.profile
     is_known = len(judged.values) > 1
@@ -141,10 +135,10 @@ def describe_noise(report: DetectionReport, metric: Metric) -> DecisionStep:
             f" {format_with_unit(states.high, metric)}: changes from one to the other are not reported, unless they"
             " last longer than before."
         )
-    return DecisionStep("noise", "Noise", tuple(facts), tuple(sentences))
+    return {"key": "noise", "title": "Noise", "facts": tuple(facts), "sentences": tuple(sentences)}
 
 
-def describe_season_step(report: DetectionReport) -> DecisionStep:
+def describe_season_step(report: DetectionReport) -> dict[str, Any]:
     """Describe the calendar profiles that are removed."""
     titles = {"hour": "Daily pattern", "weekday": "Weekly pattern"}
     facts = tuple(
@@ -156,7 +150,7 @@ def describe_season_step(report: DetectionReport) -> DecisionStep:
         if facts
         else ("No daily or weekly pattern.",)
     )
-    return DecisionStep("season", "Season", facts, sentences)
+    return {"key": "season", "title": "Season", "facts": facts, "sentences": sentences}
 
 
 def describe_evidence(report: DetectionReport) -> str:

@@ -188,17 +188,7 @@ def link_note_form(
     return f"{reverse('add_planned_event')}?{query}"
 
 
-@dataclass(frozen=True, slots=True)
-class LatencyTable:
-    """Newest runs first. unit: of all cells; has_more: the time range has older runs that are not listed."""
-
-    unit: str
-    columns: tuple[str, ...]
-    lines: tuple[dict[str, Any], ...]
-    has_more: bool
-
-
-def read_fan_table(series_id: int, span: Span) -> LatencyTable:
+def read_fan_table(series_id: int, span: Span) -> dict[str, Any]:
     """Return the percentiles of the newest 30 runs of a time range; one query."""
     # One more row shows whether older runs exist.
     fan = read_fan(series_id, count=FAN_RUNS + 1, newest=FAN_RUNS + 1, **span)
@@ -207,7 +197,7 @@ def read_fan_table(series_id: int, span: Span) -> LatencyTable:
     )
 
 
-def read_heat_table(series_id: int, span: Span) -> LatencyTable | None:
+def read_heat_table(series_id: int, span: Span) -> dict[str, Any] | None:
     """Return the latency distribution of the newest 12 runs as shares of I/Os; one query.
 
     Each column is a doubling of the latency; empty columns at both ends are omitted. None without histograms.
@@ -266,7 +256,7 @@ def _make_table(
     shown: tuple[str, list[tuple[NumberCell, ...]]],
     *,
     most: int,
-) -> LatencyTable:
+) -> dict[str, Any]:
     unit, cells = shown
     lines = [
         {"run_id": run_id, "started_at": from_us(at_us), "cells": row}
@@ -274,7 +264,12 @@ def _make_table(
             columns_over_time.run_id.tolist(), columns_over_time.first_us.tolist(), cells, strict=True
         )
     ]
-    return LatencyTable(unit, tuple(names), tuple(lines[::-1][:most]), has_more=len(lines) > most)
+    return {
+        "unit": unit,
+        "columns": tuple(names),
+        "lines": tuple(lines[::-1][:most]),
+        "has_more": len(lines) > most,
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +291,7 @@ def make_latency_figures(row: SeriesRow, asked: HistoryRequest, *, base_url: str
     levels = read_levels([row.id], [_KIND_OF])[row.id][_KIND_OF] if has.percentiles or has.bins else ()
     query = write_query(**asked.bounds)
 
-    def make(name: str, table: LatencyTable | None, *, image_url: str = "") -> dict[str, Any]:
+    def make(name: str, table: dict[str, Any] | None, *, image_url: str = "") -> dict[str, Any]:
         address = f"/api/v1/series/{row.id}/{name}{'?' if query else ''}{query}"
         return {
             "url": address,

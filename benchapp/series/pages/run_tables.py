@@ -419,19 +419,13 @@ _SWITCHES: Final = frozenset(
 _NUMBER: Final = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,9})?")
 
 
-@dataclass(frozen=True, slots=True)
-class FactLine:
-    """One fact. name, raw: as the agent sent it."""
-
-    name: str
-    label: str
-    text: str
-    raw: str
-
-
-def list_facts(facts: Mapping[str, Any]) -> list[FactLine]:
+def list_facts(facts: Mapping[str, Any]) -> list[dict[str, str]]:
     """Return facts in their order, with labels, and values with the unit that the end of the name states."""
-    return [FactLine(name, *_describe(name, value), _write(value)) for name, value in facts.items()]
+    return [
+        {"name": name, "label": label, "text": text, "raw": _write(value)}
+        for name, value in facts.items()
+        for label, text in [_describe(name, value)]
+    ]
 
 
 def _describe(name: str, value: Any) -> tuple[str, str]:

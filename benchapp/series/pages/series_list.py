@@ -1,7 +1,7 @@
 """List of series: a grid of sparklines, or the same as a table."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal
 
@@ -42,7 +42,7 @@ from benchapp.framework.pages.list_entries import read_page_number
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.pages.selection import KINDS
 from benchapp.framework.pages.series_marks import LevelSparkline, ShownMark, make_level_sparkline, show_mark
-from benchapp.framework.pages.time_range import AskedRange, read_time_range
+from benchapp.framework.pages.time_range import read_time_range
 from benchapp.framework.times import format_age, format_day
 from benchapp.series.read.dimension_values import has_series
 from benchapp.series.read.levels import LevelRow
@@ -66,35 +66,22 @@ SORTS: Final[dict[GridSort, str]] = {
 VIEWS: Final[dict[SeriesView, str]] = {"grid": "Grid", "table": "Table"}
 
 
-@dataclass(frozen=True, slots=True)
-class SeriesListRequest:
-    """One list. metric: None for the usual one. page: from 1. errors: invalid parameters, one sentence each."""
-
-    metric: str | None = None
-    group: GridGroup = "pattern"
-    sort: GridSort = "change"
-    view: SeriesView = "grid"
-    page: int = 1
-    range: AskedRange = field(default_factory=AskedRange)
-    errors: tuple[str, ...] = field(default=())
-
-
-def read_series_list_request(query: QueryDict) -> SeriesListRequest:
+def read_series_list_request(query: QueryDict) -> dict[str, Any]:
     """Parse query parameters. Invalid ones are ignored and reported."""
     errors: list[str] = []
     metric = query.get("metric") or None
     if metric is not None and metric not in CATALOG:
         errors.append(f"{metric[:40]!r} is not a valid metric. Available: {', '.join(CATALOG)}.")
         metric = None
-    return SeriesListRequest(
-        metric=metric,
-        group=read_choice(query, "group", GROUPS, errors),
-        sort=read_choice(query, "sort", SORTS, errors),
-        view=read_choice(query, "view", VIEWS, errors),
-        page=read_page_number(query, errors),
-        range=read_time_range(query, errors),
-        errors=tuple(errors),
-    )
+    return {
+        "metric": metric,
+        "group": read_choice(query, "group", GROUPS, errors),
+        "sort": read_choice(query, "sort", SORTS, errors),
+        "view": read_choice(query, "view", VIEWS, errors),
+        "page": read_page_number(query, errors),
+        "range": read_time_range(query, errors),
+        "errors": tuple(errors),
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,13 +131,18 @@ def series_list(request: HttpRequest) -> HttpResponse:
         fields="series/_series_fields.html",
         has_metric=True,
     )
-    span, errors = asked.range.levels, list(asked.errors)
+    span, errors = asked["range"].levels, list(asked["errors"])
     if span.to_at is not None and bar.filter.fact_terms:
         errors.append(f"To: not together with {bar.filter.fact_terms[0].dimension}, a fact of runs.")
     if (answer := settle_filter(request, bar, errors)) is not None:
         return answer
     grid = read_series_grid(
-        bar.filter, metric=asked.metric, group=asked.group, sort=asked.sort, page=asked.page, span=span
+        bar.filter,
+        metric=asked["metric"],
+        group=asked["group"],
+        sort=asked["sort"],
+        page=asked["page"],
+        span=span,
     )
     context = {
         **_list_choices(request, asked, grid),
@@ -170,7 +162,7 @@ def series_list(request: HttpRequest) -> HttpResponse:
     return render(request, "series/series_list.html", context)
 
 
-def _list_choices(request: HttpRequest, asked: SeriesListRequest, grid: SeriesGrid) -> dict[str, Any]:
+def _list_choices(request: HttpRequest, asked: dict[str, Any], grid: SeriesGrid) -> dict[str, Any]:
     """Return the choices of the form, and the links to other views, orders and pages."""
     page = grid.page
     return {
@@ -178,7 +170,7 @@ def _list_choices(request: HttpRequest, asked: SeriesListRequest, grid: SeriesGr
         "groups": GROUPS.items(),
         "sorts": SORTS.items(),
         "views": [
-            (label, keep_query(request.GET, view=None if name == "grid" else name), name == asked.view)
+            (label, keep_query(request.GET, view=None if name == "grid" else name), name == asked["view"])
             for name, label in VIEWS.items()
         ],
         "sort_urls": {name: _link_sort(request, name) for name in SORTS},

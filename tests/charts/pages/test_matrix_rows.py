@@ -1,6 +1,7 @@
 """Rows of a matrix: text is escaped in every cell."""
 
 from types import SimpleNamespace
+from typing import Any
 
 from django.template import Context, Template
 
@@ -11,19 +12,19 @@ from tests.pages import Page
 HOSTILE = "<script src='\"&'>"
 
 
-def make_shown(*, has_level: bool, url: str) -> SimpleNamespace:
+def make_shown(*, has_level: bool, url: str) -> dict[str, Any]:
     texts = ("title", "value", "line", "age", "where", "settings", "reason", "long_reason")
-    return SimpleNamespace(
-        cell=SimpleNamespace(
+    return {
+        "cell": SimpleNamespace(
             n=12 * has_level, is_stale=True, last_at=NOON, series_ids=(1, 2), badges=(HOSTILE,)
         ),
-        mark=ShownMark(HOSTILE, HOSTILE, "worse", HOSTILE) if has_level else None,
-        url=url,
+        "mark": ShownMark(HOSTILE, HOSTILE, "worse", HOSTILE) if has_level else None,
+        "url": url,
         **dict.fromkeys(texts, HOSTILE),
-    )
+    }
 
 
-def render(*cells: SimpleNamespace) -> Page:
+def render(*cells: dict[str, Any]) -> Page:
     tag = Template("{% load rows %}{% matrix_rows rows %}")
     return Page(SimpleNamespace(content=tag.render(Context({"rows": [(HOSTILE, cells)]})).encode()))
 

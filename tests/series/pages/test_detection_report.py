@@ -29,7 +29,7 @@ def test_sections_follow_the_order_of_the_decision(viewer: Client) -> None:
     places = [words.index(f"{number}. {title}") for number, title in enumerate(titles, start=1)]
     assert places == sorted(places)
     assert "Detection of IOPS: 1 change, steady" in words
-    facts = {label: value for step in response.context["steps"] for label, value in step.facts}
+    facts = {label: value for step in response.context["steps"] for label, value in step["facts"]}
     assert (facts["Evaluated"], facts["Runs"], facts["Threshold"]) == ("50 values", "10 runs", "5 %")
 
 
@@ -42,7 +42,7 @@ def test_drift_is_named_with_the_level_of_the_series_page(viewer: Client) -> Non
     response = viewer.get(f"/series/{series.pk}/detection/")
 
     words = Page(response).words
-    facts = {label: value for step in response.context["steps"] for label, value in step.facts}
+    facts = {label: value for step in response.context["steps"] for label, value in step["facts"]}
     assert "Detection of IOPS: 1 drift, steady" in words
     assert facts["Median of the current level"] == f"{level.median:.0f} IOPS"
     assert facts["Runs"] == f"{level.n} runs"
@@ -123,8 +123,8 @@ def test_weekly_pattern_is_a_step_of_the_decision(viewer: Client) -> None:
 
     response = viewer.get(f"/series/{series.pk}/detection/")
 
-    (season,) = [step for step in response.context["steps"] if step.key == "season"]
-    assert "Sat and Sun −15 %" in dict(season.facts)["Weekly pattern"]
+    (season,) = [step for step in response.context["steps"] if step["key"] == "season"]
+    assert "Sat and Sun −15 %" in dict(season["facts"])["Weekly pattern"]
 
 
 def test_metric_without_detection_is_an_error_that_names_the_others(viewer: Client) -> None:
@@ -153,5 +153,5 @@ def test_one_run_has_no_standard_deviation(viewer: Client) -> None:
 
     steps = viewer.get(f"/series/{series.pk}/detection/").context["steps"]
 
-    (noise,) = [step for step in steps if step.key == "noise"]
-    assert noise.facts[:2] == (("Standard deviation", "–"), ("Correlation of consecutive runs", "–"))
+    (noise,) = [step for step in steps if step["key"] == "noise"]
+    assert noise["facts"][:2] == (("Standard deviation", "–"), ("Correlation of consecutive runs", "–"))

@@ -6,7 +6,6 @@ Files are read once per process: an installation gets others with another versio
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -47,22 +46,6 @@ FILE_TYPES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PageLink:
-    """A page in the list of all pages."""
-
-    title: str
-    url: str
-
-
-@dataclass(frozen=True, slots=True)
-class PageGroup:
-    """Pages under one heading."""
-
-    title: str
-    links: tuple[PageLink, ...]
-
-
 @cache
 def read_page(name: str) -> DocumentationPage | None:
     """Return a page by the last part of its URL, "" for the first page; None if there is none."""
@@ -92,15 +75,15 @@ def list_pages() -> tuple[DocumentationPage, ...]:
     names = ["", "badges", "errors", *sorted(name.removesuffix(".md") for name in _read_titles())]
     pages = [page for page in map(read_page, names) if page]
     pages += read_reference().values()
-    urls = [link.url for group in list_groups() for link in group.links]
+    urls = [link["url"] for group in list_groups() for link in group["links"]]
     return tuple(sorted(pages, key=lambda page: urls.index(page.url) if page.url in urls else len(urls)))
 
 
 @cache
-def list_groups() -> tuple[PageGroup, ...]:
+def list_groups() -> tuple[dict[str, Any], ...]:
     """Return the list of all pages: headings of level 2 of docs/README.md with the first link of each entry."""
     tokens = parse_markdown((DIRECTORY / f"{INDEX_NAME}.md").read_text(encoding="utf-8"))
-    found: list[tuple[str, list[PageLink]]] = []
+    found: list[tuple[str, list[dict[str, Any]]]] = []
     for before, token in pairwise(tokens):
         if token.type != "inline":
             continue
@@ -109,13 +92,16 @@ def list_groups() -> tuple[PageGroup, ...]:
             found.append((read_plain_text(token), []))
         elif found and before.level and links:
             title = read_plain_text(token).partition(":")[0]
-            found[-1][1].append(PageLink(title, resolve_link(str(links[0].attrs["href"]))))
+            found[-1][1].append({"title": title, "url": resolve_link(str(links[0].attrs["href"]))})
     lists = (
-        PageLink("API reference", API_REFERENCE_PATH),
-        PageLink("Badges", f"{BASE_PATH}badges"),
-        PageLink("Error codes", f"{BASE_PATH}errors"),
+        {"title": "API reference", "url": API_REFERENCE_PATH},
+        {"title": "Badges", "url": f"{BASE_PATH}badges"},
+        {"title": "Error codes", "url": f"{BASE_PATH}errors"},
     )
-    return (*(PageGroup(title, tuple(links)) for title, links in found), PageGroup("Lists", lists))
+    return (
+        *({"title": title, "links": tuple(links)} for title, links in found),
+        {"title": "Lists", "links": lists},
+    )
 
 
 @cache
@@ -149,27 +135,11 @@ _BEFORE: Final = 60
 _EXCERPT: Final = 220
 
 
-@dataclass(frozen=True, slots=True)
-class Fragment:
-    """A part of an excerpt. is_match: one of the words."""
-
-    text: str
-    is_match: bool
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentationHits:
-    """The best hits, at most HITS_MAXIMUM. count: of all sections that have all words."""
-
-    hits: tuple[dict[str, Any], ...]
-    count: int
-
-
 class TooManyWords(ValueError):
     """The query has more than WORDS_MAXIMUM words."""
 
 
-def search_pages(query: str, pages: Sequence[DocumentationPage]) -> DocumentationHits:
+def search_pages(query: str, pages: Sequence[DocumentationPage]) -> dict[str, Any]:
     """Return the sections that have all words of a query, each at the beginning of a word, in any case.
 
     Sections whose title has the words come first, then those of pages whose title has them; equal ones in the order of
@@ -179,7 +149,7 @@ def search_pages(query: str, pages: Sequence[DocumentationPage]) -> Documentatio
     if len(words) > WORDS_MAXIMUM:
         raise TooManyWords(f"The search takes at most {WORDS_MAXIMUM} words; this query has {len(words)}.")
     if not words:
-        return DocumentationHits((), 0)
+        return {"hits": (), "count": 0}
     patterns = [re.compile(rf"(?<![a-z0-9]){re.escape(word)}", re.IGNORECASE) for word in words]
     found = [
         (score, page, section)
@@ -189,9 +159,10 @@ def search_pages(query: str, pages: Sequence[DocumentationPage]) -> Documentatio
     ]
     found.sort(key=lambda hit: -hit[0])
     any_word = re.compile("|".join(pattern.pattern for pattern in patterns), re.IGNORECASE)
-    return DocumentationHits(
-        tuple(_make_hit(page, section, any_word) for _, page, section in found[:HITS_MAXIMUM]), len(found)
-    )
+    return {
+        "hits": tuple(_make_hit(page, section, any_word) for _, page, section in found[:HITS_MAXIMUM]),
+        "count": len(found),
+    }
 
 
 def _score(page: DocumentationPage, section: PageSection, patterns: Sequence[re.Pattern[str]]) -> int:
@@ -238,17 +209,17 @@ def cut_excerpt(text: str, words: re.Pattern[str]) -> str:
     return ("… " if start else "") + text[start:end] + (" …" if end < len(text) else "")
 
 
-def split_matches(text: str, words: re.Pattern[str]) -> tuple[Fragment, ...]:
+def split_matches(text: str, words: re.Pattern[str]) -> tuple[dict[str, Any], ...]:
     """Return a text in fragments, so that the template can mark the words."""
-    fragments: list[Fragment] = []
+    fragments: list[dict[str, Any]] = []
     end = 0
     for found in words.finditer(text):
         if found.start() > end:
-            fragments.append(Fragment(text[end : found.start()], False))
-        fragments.append(Fragment(found[0], True))
+            fragments.append({"text": text[end : found.start()], "is_match": False})
+        fragments.append({"text": found[0], "is_match": True})
         end = found.end()
     if end < len(text):
-        fragments.append(Fragment(text[end:], False))
+        fragments.append({"text": text[end:], "is_match": False})
     return tuple(fragments)
 
 

@@ -51,7 +51,7 @@ def list_page_names() -> set[str]:
 
 
 def test_every_page_of_the_folder_is_listed_once_and_served(client: Client) -> None:
-    urls = [link.url for group in list_groups() for link in group.links]
+    urls = [link["url"] for group in list_groups() for link in group["links"]]
     pages = {f"/docs/{path.stem}" for path in DIRECTORY.glob("*.md") if path.stem != "README"}
 
     assert len(urls) == len(set(urls))

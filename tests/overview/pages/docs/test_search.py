@@ -23,7 +23,7 @@ PAGES = [
 
 
 def list_urls(query: str) -> list[str]:
-    return [hit["url"] for hit in search_pages(query, PAGES).hits]
+    return [hit["url"] for hit in search_pages(query, PAGES)["hits"]]
 
 
 def test_section_has_all_words_at_their_beginning_in_any_case() -> None:
@@ -43,10 +43,10 @@ def test_title_of_the_page_completes_words_of_a_section() -> None:
 
 
 def test_excerpt_is_around_the_word_and_marks_it() -> None:
-    (hit,) = search_pages("types", PAGES).hits
-    text = "".join(part.text for part in hit["excerpt"])
+    (hit,) = search_pages("types", PAGES)["hits"]
+    text = "".join(part["text"] for part in hit["excerpt"])
 
-    assert [part.text for part in hit["excerpt"] if part.is_match] == ["types"]
+    assert [part["text"] for part in hit["excerpt"] if part["is_match"]] == ["types"]
     assert text.startswith("… ")
     assert text.endswith(" …")
     assert len(text) < 240
@@ -58,7 +58,7 @@ def test_characters_of_patterns_are_words() -> None:
 
 
 def test_no_words_find_nothing_and_too_many_are_an_error() -> None:
-    assert search_pages("  ", PAGES).count == 0
+    assert search_pages("  ", PAGES)["count"] == 0
     with pytest.raises(TooManyWords, match="at most 10 words"):
         search_pages("a b c d e f g h i j k", PAGES)
 
@@ -68,4 +68,4 @@ def test_count_is_of_all_hits_also_beyond_the_limit() -> None:
 
     found = search_pages("part", [make_page("/docs/c", "Long", mark_safe(html))])
 
-    assert (len(found.hits), found.count) == (HITS_MAXIMUM, HITS_MAXIMUM + 5)
+    assert (len(found["hits"]), found["count"]) == (HITS_MAXIMUM, HITS_MAXIMUM + 5)

@@ -46,10 +46,10 @@ from benchapp.series.pages.run_tables import list_facts
 def test_fact_has_a_label_and_its_unit(name: str, value: object, label: str, text: str) -> None:
     (line,) = list_facts({name: value})
 
-    assert (line.name, line.label, line.text) == (name, label, text)
+    assert (line["name"], line["label"], line["text"]) == (name, label, text)
 
 
 def test_title_has_the_value_as_it_was_sent() -> None:
     (line,) = list_facts({"queue": {"read_ahead_kb": "128", "disks": ["vda"]}})
 
-    assert line.raw == "read_ahead_kb 128 · disks vda"
+    assert line["raw"] == "read_ahead_kb 128 · disks vda"
