@@ -337,49 +337,28 @@ def test_deadlock_of_two_connections_is_tried_again_until_both_are_done() -> Non
     assert list(Subscription.objects.values_list("failures", "is_active")) == [(1, False)] * 2
 
 
-@pytest.mark.django_db(transaction=True)
-def test_conflict_that_stays_is_raised_after_five_attempts() -> None:
+@pytest.mark.parametrize(
+    ("error", "count"),
+    [
+        pytest.param(Conflict, 5, marks=pytest.mark.django_db(transaction=True), id="a conflict that stays"),
+        pytest.param(Conflict, 1, marks=pytest.mark.django_db, id="within a transaction of the caller"),
+        pytest.param(
+            OperationalError, 1, marks=pytest.mark.django_db(transaction=True), id="a database that is away"
+        ),
+    ],
+)
+def test_conflict_alone_is_met_again_at_most_five_times(error: type[Exception], count: int) -> None:
     attempts: list[int] = []
 
     @retry_conflicts
     def meet() -> None:
         attempts.append(1)
-        raise Conflict
+        raise error
 
-    with pytest.raises(Conflict):
+    with pytest.raises(error):
         meet()
 
-    assert len(attempts) == 5
-
-
-@pytest.mark.django_db
-def test_conflict_inside_a_transaction_of_the_caller_is_the_callers() -> None:
-    attempts: list[int] = []
-
-    @retry_conflicts
-    def meet() -> None:
-        attempts.append(1)
-        raise Conflict
-
-    with pytest.raises(Conflict):
-        meet()
-
-    assert len(attempts) == 1
-
-
-@pytest.mark.django_db(transaction=True)
-def test_database_that_is_away_is_not_asked_again() -> None:
-    attempts: list[int] = []
-
-    @retry_conflicts
-    def meet() -> None:
-        attempts.append(1)
-        raise OperationalError("connection refused")
-
-    with pytest.raises(OperationalError):
-        meet()
-
-    assert len(attempts) == 1
+    assert len(attempts) == count
 
 
 @pytest.mark.django_db(transaction=True)
