@@ -138,6 +138,7 @@ def test_servers_of_a_host_are_kept_and_add_up_to_all_clients_in_each_format(
     assert [group.numjobs for group in document.groups] == [2, 2]
     assert len({(group.hostname, group.server_number) for group in document.groups}) == 2
     assert ours.total_ios == theirs.total_ios
-    # fio divides by the longest run time; text has four digits.
-    assert ours.iops == pytest.approx(theirs.iops, rel=0.01)
+    # fio divides by the longest run time, which a busy machine extends; text has three or four digits.
+    assert ours.total_ios / ours.runtime_s == pytest.approx(theirs.iops, rel=0.005)
+    assert ours.iops == pytest.approx(sum(group.directions[0].iops for group in document.groups))
     assert list_missing(outputs[output_format]) == []
