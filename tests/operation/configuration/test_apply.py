@@ -425,7 +425,7 @@ def test_file_of_the_documentation_can_be_applied(anna: User, monkeypatch: pytes
 
 
 def test_documentation_lists_every_member() -> None:
-    text = (ROOT / "docs" / "configuration-as-code.md").read_text()
+    text = (ROOT / "docs" / "operations.md").read_text()
 
     missing = [
         f"{section.name}/{name}"
