@@ -58,30 +58,30 @@ def page_links(
     return cut_page(rows, limit, cursor_of=lambda row: Cursor(row.created_at, row.id))
 
 
-@dataclass(frozen=True, slots=True)
-class TokenFilter:
-    """Which tokens to list; None: no restriction. is_valid: neither revoked nor expired."""
-
-    scope: str | None = None
-    host: str | None = None
-    is_valid: bool | None = None
-
-
 _TOKENS: Final = ApiToken.objects.select_related("host", "created_by").defer("digest", "created_by__password")
 
 
 def page_tokens(
-    filters: TokenFilter, *, after: str | None = None, limit: int = 100, oldest_first: bool = False
+    *,
+    scope: str | None = None,
+    host: str | None = None,
+    is_valid: bool | None = None,
+    after: str | None = None,
+    limit: int = 100,
+    oldest_first: bool = False,
 ) -> Page[ApiToken]:
-    """Return tokens after the cursor, newest first; one query. Raises BadCursor."""
+    """Return tokens after the cursor, newest first; one query. Raises BadCursor.
+
+    None: no restriction. is_valid: neither revoked nor expired.
+    """
     wanted = Q()
-    if filters.scope is not None:
-        wanted &= Q(scope=filters.scope)
-    if filters.host is not None:
-        wanted &= Q(host__name=filters.host.lower())
-    if filters.is_valid is not None:
+    if scope is not None:
+        wanted &= Q(scope=scope)
+    if host is not None:
+        wanted &= Q(host__name=host.lower())
+    if is_valid is not None:
         valid = ApiToken.objects.valid_at(timezone.now()).values("pk")
-        wanted &= Q(pk__in=valid) if filters.is_valid else ~Q(pk__in=valid)
+        wanted &= Q(pk__in=valid) if is_valid else ~Q(pk__in=valid)
     cursor = read_cursor(after)
     tokens = _TOKENS.filter(wanted).filter(behind("created_at", cursor, is_descending=not oldest_first))
     rows = tuple(tokens.order_by(*by_time("created_at", oldest_first=oldest_first))[: limit + 1])

@@ -33,7 +33,7 @@ from benchapp.framework.api.parameters import (
 )
 from benchapp.framework.api.permissions import MayRead
 from benchapp.framework.api.view import ApiView
-from benchapp.incidents.read.changes import CHANGE_SORTS, ChangeFilter, ChangeRow, list_changes
+from benchapp.incidents.read.changes import CHANGE_SORTS, ChangeRow, list_changes
 from benchapp.models import ChangeState
 
 
@@ -149,13 +149,13 @@ class Changes(ApiView):
         """List detected changes, latest start first, or by `sort`."""
         wanted = read_parameters(request, ChangeParameters)
         page = take_page_request(wanted)
-        sort, chosen = wanted.pop("sort"), ChangeFilter(**wanted)
+        sort = wanted.pop("sort")
         return answer_list(
             request,
             ChangePage,
             ListedChangeAnswer,
             page=page,
-            read=lambda after, limit: list_changes(chosen, after=after, limit=limit, sort=sort),
+            read=lambda after, limit: list_changes(**wanted, after=after, limit=limit, sort=sort),
             describe=lambda changes: [build(ListedChangeAnswer, describe_change(each)) for each in changes],
             name="changes",
             context={"filter": write_filter(wanted["match"])},

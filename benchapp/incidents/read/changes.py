@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Any, Final, Literal, Protocol, get_args
@@ -173,22 +173,6 @@ ChangeSort = Literal["-started_at", "started_at", "-size", "size"]
 CHANGE_SORTS: Final[tuple[ChangeSort, ...]] = get_args(ChangeSort)
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeFilter:
-    """Which changes to list. Withdrawn changes are listed only with state="withdrawn".
-
-    match: filter of their series. from_at inclusive, to_at exclusive: when they began. is_regression: None for both.
-    """
-
-    match: Filter = field(default_factory=Filter)
-    incident: int | None = None
-    metric: str | None = None
-    state: str | None = None
-    is_regression: bool | None = None
-    from_at: datetime | None = None
-    to_at: datetime | None = None
-
-
 class SortedRow(Protocol):
     """What a cursor takes of a change or an incident."""
 
@@ -206,23 +190,28 @@ class SortedRow(Protocol):
 
 
 def list_changes(
-    filters: ChangeFilter, *, after: str | None = None, limit: int = 100, sort: ChangeSort = "-started_at"
+    match: Filter | None = None,
+    *,
+    incident: int | None = None,
+    metric: str | None = None,
+    state: str | None = None,
+    is_regression: bool | None = None,
+    from_at: datetime | None = None,
+    to_at: datetime | None = None,
+    after: str | None = None,
+    limit: int = 100,
+    sort: ChangeSort = "-started_at",
 ) -> Page[ChangeRow]:
     """Return changes after the cursor, newest first; two queries. Raises BadCursor.
 
-    sort: size is that of the relative change, of a regression or an improvement.
+    match: filter of their series. Withdrawn changes are listed only with state="withdrawn". None: no restriction.
+    from_at inclusive, to_at exclusive: when they began. sort: size is that of the relative
+    change, of a regression or an improvement.
     """
-    in_range = match_times("started_at", filters.from_at, filters.to_at)
-    changes = Change.objects.all() if filters.state == ChangeState.WITHDRAWN else Change.objects.stated()
-    changes = changes.filter(match_changes(filters.match), in_range)
-    if filters.incident is not None:
-        changes = changes.filter(incident_id=filters.incident)
-    if filters.metric is not None:
-        changes = changes.filter(metric=filters.metric)
-    if filters.state is not None:
-        changes = changes.filter(state=filters.state)
-    if filters.is_regression is not None:
-        changes = changes.filter(is_regression=filters.is_regression)
+    wanted = {"incident_id": incident, "metric": metric, "state": state, "is_regression": is_regression}
+    changes = Change.objects.all() if state == ChangeState.WITHDRAWN else Change.objects.stated()
+    changes = changes.filter(match_changes(match or Filter()), match_times("started_at", from_at, to_at))
+    changes = changes.filter(**{name: value for name, value in wanted.items() if value is not None})
     found = _sort_changes(changes, read_change_cursor(after, sort=sort), sort=sort)
     rows = _mark_recoveries(read_change_rows(found[: limit + 1]))
     return cut_page(rows, limit, cursor_of=partial(make_change_cursor, sort=sort))

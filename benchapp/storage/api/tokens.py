@@ -14,7 +14,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from benchapp.accounts.read import TokenFilter, page_tokens, read_one_token, read_tokens
+from benchapp.accounts.read import page_tokens, read_one_token, read_tokens
 from benchapp.accounts.write.tokens import (
     OVERLAP_MAXIMUM,
     TokenNotValid,
@@ -256,14 +256,13 @@ class Tokens(ApiView):
         wanted = read_parameters(request, TokenParameters)
         page = take_page_request(wanted)
         oldest_first = take_oldest_first(wanted)
-        chosen = TokenFilter(**wanted)
         return answer_list(
             request,
             TokenPage,
             ListedTokenAnswer,
             page=page,
             read=lambda after, limit: page_tokens(
-                chosen, after=after, limit=limit, oldest_first=oldest_first
+                **wanted, after=after, limit=limit, oldest_first=oldest_first
             ),
             describe=lambda tokens: [build(ListedTokenAnswer, _describe_token(each)) for each in tokens],
             name="tokens",

@@ -8,7 +8,6 @@ from django.utils import timezone
 from benchapp.catalog.grammar import Filter, parse_filter
 from benchapp.incidents.actions import triage
 from benchapp.incidents.read.changes import (
-    ChangeFilter,
     list_changes,
     list_changes_of,
     list_changes_of_series,
@@ -164,7 +163,7 @@ def test_changes_and_their_series_take_one_query(django_assert_num_queries) -> N
         make_change(make_series([1000.0], host=make_host()))
 
     with django_assert_num_queries(1):
-        page = list_changes(ChangeFilter())
+        page = list_changes()
 
     assert {change.series.workload_title.split(" · ")[0] for change in page.items} == {"4k random read"}
 
