@@ -52,6 +52,11 @@ def test_hosts_are_filtered(reader, query, names):
     assert [host["name"] for host in reader.get(f"/api/v1/hosts?{query}").json()["hosts"]] == names
 
 
+@pytest.mark.parametrize("cursor", ["b", "after-%00"])
+def test_bad_cursor_is_refused(reader, cursor):
+    assert reader.get(f"/api/v1/hosts?cursor={cursor}").json()["code"] == "cursor-invalid"
+
+
 def test_one_host(reader):
     make_host("db-7", agent_version="0.1.0")
 

@@ -71,3 +71,7 @@ def test_list_of_runs_marks_it(viewer: Client, run: Run) -> None:
     exclude_run(run.pk, None, reason="noise")
 
     assert ">excluded</span>" in viewer.get(reverse("runs")).content.decode()
+
+
+def test_run_that_is_none_is_not_excluded(editor: Client) -> None:
+    assert editor.post(reverse("exclude_run", args=[77]), {"reason": "noise"}).status_code == 404
