@@ -5,7 +5,7 @@ import io
 
 import pytest
 
-from tests.series.read.runs.test_dependence import make_dependent_series
+from tests.series.read.test_dependence import make_dependent_series
 
 pytestmark = pytest.mark.django_db
 

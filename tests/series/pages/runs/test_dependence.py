@@ -6,7 +6,7 @@ from django.test import Client
 from benchapp.series.read.dependence import DEPENDENCE_SERIES_MAXIMUM
 from tests.factories import make_series
 from tests.pages import Page
-from tests.series.read.runs.test_dependence import make_dependent_series
+from tests.series.read.test_dependence import make_dependent_series
 
 pytestmark = pytest.mark.django_db
 

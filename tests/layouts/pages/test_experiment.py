@@ -10,8 +10,8 @@ from benchapp.catalog.grammar import parse_filter
 from benchapp.layouts.pages.experiment import write_commands
 from benchapp.layouts.read.experiment import Experiment
 from tests.factories import NOON, add_series, make_host
-from tests.layouts.read.experiments.experiments import make_experiment
-from tests.layouts.read.experiments.test_experiment import VALUES
+from tests.layouts.read.experiment_runs import make_experiment
+from tests.layouts.read.test_experiment import VALUES
 from tests.pages import Page
 
 pytestmark = pytest.mark.django_db

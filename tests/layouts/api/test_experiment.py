@@ -5,8 +5,8 @@ import io
 
 import pytest
 
-from tests.layouts.read.experiments.experiments import make_experiment
-from tests.layouts.read.experiments.test_experiment import VALUES
+from tests.layouts.read.experiment_runs import make_experiment
+from tests.layouts.read.test_experiment import VALUES
 
 pytestmark = pytest.mark.django_db
 ASKED = "/api/v1/experiment?a=label.arm:a&b=label.arm:b&from=2026-01-01"

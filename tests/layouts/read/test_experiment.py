@@ -6,7 +6,7 @@ from benchapp.catalog.grammar import parse_filter
 from benchapp.layouts.read import experiment as module
 from benchapp.layouts.read.experiment import BadExperiment, Experiment, read_experiment
 from tests.factories import NOON, add_series, make_host
-from tests.layouts.read.experiments.experiments import make_experiment
+from tests.layouts.read.experiment_runs import make_experiment
 
 pytestmark = pytest.mark.django_db
 A = [1000, 1010, 990, 1005, 995, 1000]

@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 
 from benchapp.layouts.rules.experiments import (
+    ArmRuns,
+    check_drift,
     count_required_pairs,
     evaluate_pairs,
     find_p_of_t,
+    order_arms,
+    pair_runs,
 )
 
 
@@ -112,3 +116,118 @@ def test_p_and_interval_agree():
 )
 def test_p_of_t_agrees_with_tables(t, degrees, p):
     assert find_p_of_t(t, degrees) == pytest.approx(p, rel=0.1)
+
+
+def check(order, *, drift=0.0, growth=0.0, carry=0.0, noise=0.01):
+    """Return the check and the ratio of generated runs.
+
+    drift: of all values over the experiment; growth: of B against A; carry: what the second run of a pair gains.
+    """
+    generator = np.random.default_rng(5)
+    share = np.linspace(0, 1, len(order))
+    is_b = np.array([name == "b" for name in order])
+    logs = noise * generator.standard_normal(len(order)) + drift * share + growth * share * is_b
+    logs += carry * (np.arange(len(order)) % 2)
+    at = np.arange(len(order)) * 60_000_000
+    arms = [ArmRuns(at[is_b == side], 5000 * np.exp(logs[is_b == side])) for side in (False, True)]
+    pairs = pair_runs(*arms)
+    return check_drift(*arms, pairs), float(np.exp(pairs.log_ratios.mean()))
+
+
+def test_stable_runs_in_abba_order_have_no_caveat():
+    found, ratio = check(order_arms(20))
+
+    assert found.caveats == ()
+    assert ratio == pytest.approx(1, abs=0.01)
+
+
+def test_drift_of_both_arms_is_found_and_cancels():
+    found, ratio = check(order_arms(20), drift=-0.1)
+
+    assert found.caveats == ("drift",)
+    assert found.drift.change == pytest.approx(np.exp(-0.1) - 1, abs=0.015)
+    assert ratio == pytest.approx(1, abs=0.01)
+
+
+def test_difference_that_grows_is_found():
+    found, _ = check(order_arms(20), growth=0.1)
+
+    assert "difference-drifts" in found.caveats
+    assert found.difference.change == pytest.approx(np.exp(0.1) - 1, abs=0.03)
+
+
+def test_effect_of_the_order_is_found_and_cancels():
+    found, ratio = check(order_arms(20), carry=0.05)
+
+    assert found.caveats == ("order",)
+    assert found.order.change == pytest.approx(np.exp(-0.1) - 1, abs=0.02)
+    assert ratio == pytest.approx(1, abs=0.01)
+
+
+def test_one_order_of_all_pairs_and_separate_blocks_are_reported():
+    assert check("ab" * 10)[0].caveats == ("unbalanced",)
+    assert check("a" * 20 + "b" * 20)[0].caveats == ("not-interleaved",)
+    assert check("abba")[0].drift is None
+
+
+def test_values_without_spread_have_a_check():
+    found, _ = check(order_arms(6), noise=0.0)
+
+    assert found.caveats == ()
+    assert found.drift.p == 1
+
+
+def make_arms(order, values=None):
+    """Return the arms of runs in an order like "abba", at times 0, 1, 2, …."""
+    values = values or [100.0] * len(order)
+    return [
+        ArmRuns(
+            np.array([at for at, name in enumerate(order) if name == arm]),
+            np.array([value for name, value in zip(order, values, strict=True) if name == arm]),
+        )
+        for arm in "ab"
+    ]
+
+
+def test_neighbors_of_an_abba_order_are_pairs_with_the_ratio_of_b_to_a():
+    pairs = pair_runs(*make_arms("abba", [100.0, 110.0, 120.0, 100.0]))
+
+    assert (pairs.a.tolist(), pairs.b.tolist()) == ([0, 1], [0, 1])
+    assert pairs.is_a_first.tolist() == [True, False]
+    assert np.exp(pairs.log_ratios).tolist() == pytest.approx([1.1, 1.2])
+    assert pairs.unpaired == 0
+
+
+@pytest.mark.parametrize(
+    ("order", "a", "b", "unpaired"),
+    [
+        ("aaaa", [], [], 4),
+        ("aaabbb", [2], [0], 4),
+        ("abb", [0], [0], 1),
+        ("aabba", [1, 2], [0, 1], 1),
+        ("", [], [], 0),
+    ],
+)
+def test_runs_without_a_neighbor_of_the_other_arm_are_counted(order, a, b, unpaired):
+    pairs = pair_runs(*make_arms(order))
+
+    assert (pairs.a.tolist(), pairs.b.tolist(), pairs.unpaired) == (a, b, unpaired)
+
+
+def test_further_runs_change_no_earlier_pair():
+    order = "abbaabaabbbabaabbbaab"
+    full = pair_runs(*make_arms(order))
+
+    for length in range(len(order)):
+        pairs = pair_runs(*make_arms(order[:length]))
+        assert pairs.a.tolist() == full.a.tolist()[: len(pairs.a)]
+        assert pairs.b.tolist() == full.b.tolist()[: len(pairs.b)]
+
+
+def test_value_that_has_no_logarithm_is_refused():
+    with pytest.raises(ValueError, match="above 0"):
+        pair_runs(*make_arms("ab", [0.0, 1.0]))
+
+
+def test_planned_order_alternates_within_pairs():
+    assert order_arms(4) == "abbaabba"

@@ -8,7 +8,7 @@ import pytest
 from benchapp.layouts.write import BadPrices, read_price_table
 
 HEAD = "volume_type,instance_type,region,currency,valid_from,per_gib_month,per_hour"
-EXAMPLE = Path(__file__).parents[3] / "docs" / "prices" / "example.csv"
+EXAMPLE = Path(__file__).parents[2] / "docs" / "prices" / "example.csv"
 
 
 def test_example_of_the_documentation_is_valid_and_marked_as_an_example() -> None:
