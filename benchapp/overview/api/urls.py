@@ -18,7 +18,7 @@ from benchapp.notices import api as feed
 from benchapp.overview.api import fleet
 from benchapp.overview.api import fleet as index
 from benchapp.policies import api as detection_policies
-from benchapp.reports.api import chart_images, status_badge, studies
+from benchapp.reports.api import images, studies
 from benchapp.reports.api import studies as study_snapshots
 from benchapp.requests.api import host_schedules, run_requests, wanted_schedules
 from benchapp.requests.api import run_requests as confirmation_policies
@@ -127,33 +127,33 @@ urlpatterns = [
     path("runs/<int:run_id>/traces", traces.RunTracesView.as_view(), name="api_run_traces"),
     path(
         "charts/comparison.<image_format:image_format>",
-        chart_images.ComparisonImage.as_view(),
+        images.ComparisonImage.as_view(),
         name="api_comparison_image",
     ),
     path(
         "charts/history.<image_format:image_format>",
-        chart_images.HistoryImage.as_view(),
+        images.HistoryImage.as_view(),
         name="api_history_image",
     ),
-    path("charts/host.<image_format:image_format>", chart_images.HostImage.as_view(), name="api_host_image"),
+    path("charts/host.<image_format:image_format>", images.HostImage.as_view(), name="api_host_image"),
     path(
         "charts/incident.<image_format:image_format>",
-        chart_images.IncidentImage.as_view(),
+        images.IncidentImage.as_view(),
         name="api_incident_image",
     ),
     path(
         "charts/percentiles.<image_format:image_format>",
-        chart_images.PercentilesImage.as_view(),
+        images.PercentilesImage.as_view(),
         name="api_percentiles_image",
     ),
     path(
         "charts/matrix.<image_format:image_format>",
-        chart_images.MatrixImage.as_view(),
+        images.MatrixImage.as_view(),
         name="api_matrix_image",
     ),
     path(
         "charts/scaling.<image_format:image_format>",
-        chart_images.ScalingImage.as_view(),
+        images.ScalingImage.as_view(),
         name="api_scaling_image",
     ),
     path("changes", changes.Changes.as_view(), name="api_changes"),
@@ -192,7 +192,7 @@ urlpatterns = [
     path("series/<int:series_id>/percentiles", latency.Percentiles.as_view(), name="api_percentiles"),
     path("series/<int:series_id>/histogram", latency.Histogram.as_view(), name="api_histogram"),
     path("series/<int:series_id>/summary", points.SeriesSummaryView.as_view(), name="api_summary"),
-    path("status-badge", status_badge.StatusBadge.as_view(), name="api_status_badge"),
+    path("status-badge", images.StatusBadge.as_view(), name="api_status_badge"),
     path("studies", studies.Studies.as_view(), name="api_studies"),
     path("studies/<int:study_id>", studies.OneStudy.as_view(), name="api_study"),
     path(

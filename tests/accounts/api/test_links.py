@@ -74,7 +74,7 @@ def test_badge_is_red_with_an_open_regression(reader):
 
 
 def test_badge_of_too_many_series_is_refused(reader, monkeypatch):
-    monkeypatch.setattr("benchapp.reports.api.status_badge.SERIES_MAXIMUM", 1)
+    monkeypatch.setattr("benchapp.reports.api.images.SERIES_MAXIMUM", 1)
     for _ in range(2):
         make_series([1.0])
 

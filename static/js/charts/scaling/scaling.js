@@ -82,7 +82,7 @@ function listMarks(facet) {
   );
 }
 
-/** Prepare the charts of all metrics. data: as the page carries it (benchapp/charts/pages/scaling_document.py). */
+/** Prepare the charts of all metrics. data: as the page carries it (benchapp/charts/pages/scaling_figure.py). */
 export function prepareStack({ layers, display, ...data }) {
   return layers.map((layer) => prepareScaling({ ...data, ...display, ...layer, isStacked: layers.length > 1 }));
 }
