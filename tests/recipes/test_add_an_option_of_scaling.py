@@ -40,7 +40,7 @@ def draw(query):
         fixed=(), common=(), varying=(), mixed=(), limits=(), counts=Counts(2, 0, 0, 0, 0, 0, 0, 2, 2),
     )
     figure = make_scaling_figure(chart, key="chart", base_url="")
-    fields = [field for name in OPTIONS if (field := make_option_field(request, name)).option.label]
+    fields = [field for name in OPTIONS if (field := make_option_field(request, name))["option"].label]
     return {
         "links": [figure.url, figure.image_url, figure.csv_url],
         "form": render_to_string("charts/scaling/_scaling_fields.html", {"options": fields, "asked": request}),
