@@ -105,7 +105,7 @@ def test_new_series_names_the_fields_that_make_it_new(token: str) -> None:
     assert found["new_series"] == len(found["runs"][0]["measurements"])
     nearest = measurement["nearest"]
     assert nearest["url"] == f"/api/v1/series/{nearest['id']}"
-    assert nearest["differences"] == [
+    assert list(nearest["differences"]) == [
         {"field": "volume_count", "value": 8, "nearest": 4},
         {"field": "filesystem", "value": "xfs", "nearest": "ext4"},
     ]
@@ -120,7 +120,7 @@ def test_options_of_a_workload_are_compared_by_name(token: str) -> None:
     found = validate(pack_envelope(fio_output=json.dumps(report)), token)
 
     nearest = found["runs"][0]["measurements"][0]["nearest"]
-    assert nearest["differences"] == [{"field": "options.rate_iops", "value": "100", "nearest": None}]
+    assert list(nearest["differences"]) == [{"field": "options.rate_iops", "value": "100", "nearest": None}]
 
 
 def test_first_result_of_a_host_has_no_nearest_series(token: str) -> None:
