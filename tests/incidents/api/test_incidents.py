@@ -379,6 +379,16 @@ def test_current_level_is_compared_to_the_baseline(reader: Client) -> None:
     assert "2026-11-21T15" < comparison["since_at"] < "2026-11-22T12"
 
 
+def test_baseline_of_few_runs_is_not_compared_yet(reader: Client) -> None:
+    series = make_series([1000.0] * 23)
+    make_detection_result(series, baseline_from_at=NOON)
+
+    body = reader.get(f"/api/v1/series/{series.pk}/detection").json()
+
+    assert body["baseline"] is None
+    assert "Drift detection starts at 24 runs of the baseline." in body["why_not"]
+
+
 def test_policy_requires_a_dry_run(reader: Client) -> None:
     series = make_series([1.0])
 
