@@ -113,7 +113,8 @@ _LAST_WITHIN: Final = 5e-5
 
 def is_saturated(value_ns: float) -> bool:
     """Return whether a percentile is in the last bucket, which has all that took longer: the value is a minimum."""
-    return any(isclose(value_ns, last_ns, rel_tol=_LAST_WITHIN) for last_ns in _LAST_NS)
+    of_ns, of_us = _LAST_NS
+    return isclose(value_ns, of_ns, rel_tol=_LAST_WITHIN) or isclose(value_ns, of_us, rel_tol=_LAST_WITHIN)
 
 
 _T = TypeVar("_T", int, float)
