@@ -144,6 +144,20 @@ def test_drives_of_one_job_file_have_their_own_series(concurrent: bool) -> None:
     )
 
 
+def test_pages_show_neighbors_and_offsets_in_words_and_units(client: Client) -> None:
+    drives = [(SDA | {"offset_increment": "128m"}, 500), (SDB, 200), (SDC, 100)]
+    submit(0, make_report(0, drives, concurrent=True))
+    normalize_batch()
+    client.force_login(make_user())
+
+    others = "random read 4k, depth 4 (2 jobs)"
+    for address in ("/series/", f"/series/{Series.objects.get(target_name='sda').pk}/"):
+        page = " ".join(client.get(address).content.decode().split())
+        assert f"beside {others} · offset increment 128 MiB" in page
+    assert f"<dt>beside</dt><dd>{others}</dd>" in page
+    assert "134217728" not in page
+
+
 def test_clones_of_a_job_are_one_target() -> None:
     place = {
         "directory": "/mnt/a",

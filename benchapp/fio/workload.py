@@ -215,13 +215,15 @@ _IRRELEVANT_PATTERN: Final = re.compile(
 )
 # For these only whether a path is set matters, not the path.
 _PATHS: Final = frozenset({"read_iolog", "cgroup", "aux_path", "zone_file"})
-_SIZES: Final = _split(
+# Stored in bytes.
+SIZE_OPTIONS: Final = _split(
     "rate rate_min io_size offset offset_increment offset_align zonesize zonerange zoneskip zonecapacity blockalign"
-    " filesize buffer_compress_chunk verify_interval verify_offset verify_pattern_interval verify_backlog"
-    " number_ios fsync fdatasync"
+    " filesize buffer_compress_chunk verify_interval verify_offset verify_pattern_interval"
 )
-# Option → the unit of a bare number.
-_TIMES: Final = {
+# Counts that fio reads as it reads sizes.
+_SIZES: Final = SIZE_OPTIONS | _split("verify_backlog number_ios fsync fdatasync")
+# Option → the unit of a bare number; stored in seconds.
+TIME_OPTIONS: Final = {
     "ramp_time": "s",
     "thinktime": "us",
     "thinktime_spin": "us",
@@ -289,8 +291,8 @@ def _write_value(name: str, text: str, *, kb_base: int) -> str:
         return "1"
     if not text:
         return "1"  # a bare flag
-    if name in _TIMES:
-        seconds = parse_duration_s(text, unit=_TIMES[name])
+    if name in TIME_OPTIONS:
+        seconds = parse_duration_s(text, unit=TIME_OPTIONS[name])
         return text if seconds is None else f"{seconds:.9f}".rstrip("0").rstrip(".")
     if name in _SIZES:
         return ",".join(_write_size(part, kb_base) for part in text.split(","))

@@ -30,6 +30,7 @@ from benchapp.framework.times import (
     name_zone,
     to_iso,
 )
+from benchapp.series.read.titles import WorkloadTitleColumns, describe_options
 
 register = template.Library()
 register.filter(describe_error)
@@ -178,6 +179,12 @@ def in_metric(mark: Any, metric: str) -> Any:
 def pairs(value: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Return a mapping's pairs; `.items` in a template would find a key of that name first."""
     return list(value.items())
+
+
+@register.filter
+def options_in_units(workload: WorkloadTitleColumns) -> list[tuple[str, str]]:
+    """Return the further options of a workload, with values in words and units."""
+    return list(describe_options(workload).items())
 
 
 @register.filter

@@ -3,6 +3,7 @@
 Pure: works on any object with the columns. Also: order and display of the values of a dimension.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Protocol
 
@@ -15,7 +16,8 @@ from benchapp.catalog.dimensions import (
     split_pattern,
 )
 from benchapp.catalog.grammar import Value
-from benchapp.catalog.metrics import cut_text, format_integer, lower_label
+from benchapp.catalog.metrics import cut_text, format_integer, format_value, lower_label
+from benchapp.fio.workload import SIZE_OPTIONS, TIME_OPTIONS, UNKNOWN_ORDER
 
 UNKNOWN_LAYOUT: Final = "unknown layout"
 # Three lines of a page. A title has texts that a document may choose, and is repeated in every list.
@@ -28,6 +30,11 @@ _MIXED: Final = frozenset({"rw", "randrw", "trimwrite", "randtrimwrite", "unknow
 _USUAL_ENGINE: Final = "libaio"
 # The engine of shell timings.
 _SHELL: Final = "shell"
+# What `beside` lists, as the identity of series has it.
+_BESIDE: Final = re.compile(r"(\S+) (.*?) iodepth (None|\d+) numjobs (\d+) × (\d+)(?:, |$)")
+_ALL_BESIDE: Final = re.compile(f"(?:{_BESIDE.pattern})+")
+_WHOLE: Final = re.compile(r"[0-9]{1,18}")
+_DECIMAL: Final = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?")
 _BINARY: Final = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 _SHORT: Final = ((2**40, "T"), (2**30, "G"), (2**20, "M"), (2**10, "k"))
 
@@ -156,15 +163,51 @@ def _format_workload(workload: WorkloadTitleColumns, direction: str) -> Iterator
         yield "buffered"
     if workload.engine and workload.engine != _USUAL_ENGINE:
         yield workload.engine
-    options = dict(workload.options)
-    is_time_based = str(options.pop("time_based", "")) == "1"
+    options = describe_options(workload)
+    is_time_based = options.pop("time_based", "") == "1"
     if workload.runtime_s:
         yield f"{'' if is_time_based else '≤ '}{workload.runtime_s:g} s"
+    job = options.pop("job", "") if _OPTIONS_UNKNOWN in options.items() else ""
     for name, value in sorted(options.items()):
         if (name, value) == _OPTIONS_UNKNOWN:
-            yield "other options unknown" if workload.engine else "options unknown"
+            unknown = "other options unknown" if workload.engine else "options unknown"
+            yield f"{unknown} (job {job})" if job else unknown
         else:
-            yield f"beside {value}" if name == "beside" else f"{name} {value}"
+            yield f"{name.replace('_', ' ')} {value}"
+
+
+def describe_options(workload: WorkloadTitleColumns) -> dict[str, str]:
+    """Return the further options of a workload by fio's names, values in words and units: offset is "128 MiB"."""
+    is_order_known = not workload.rw.startswith(UNKNOWN_ORDER)
+    return {
+        name: _describe_option(name, str(value), is_order_known=is_order_known)
+        for name, value in workload.options.items()
+    }
+
+
+def _describe_option(name: str, value: str, *, is_order_known: bool) -> str:
+    if name == "beside" and _ALL_BESIDE.fullmatch(value):
+        others = _BESIDE.finditer(value)
+        return "; ".join(_describe_beside(*other.groups(), is_order_known=is_order_known) for other in others)
+    if name in SIZE_OPTIONS:
+        unit = "/s" if name.startswith("rate") else ""
+        parts = value.split(",")
+        return ", ".join(format_size(int(part)) + unit if _WHOLE.fullmatch(part) else part for part in parts)
+    if name in TIME_OPTIONS and _DECIMAL.fullmatch(value):
+        seconds = float(value)
+        return f"{seconds:g} s" if seconds >= 1 else format_value(seconds * 1e9, "ns")
+    return value
+
+
+def _describe_beside(
+    rw: str, size: str, depth: str, numjobs: str, count: str, *, is_order_known: bool
+) -> str:
+    # The identity has "read" for a sequential one and for one whose order is unknown.
+    pattern = name_rw(rw) if is_order_known else rw
+    blocks = format_short_size(int(size)) if _WHOLE.fullmatch(size) else size
+    jobs = count if numjobs == "1" else f"{count} × {numjobs}"
+    queue = "unknown depth" if depth == "None" else f"depth {depth}"
+    return f"{pattern} {blocks}".strip() + f", {queue} ({jobs} {'job' if jobs == '1' else 'jobs'})"
 
 
 def _format_small_files(workload: WorkloadTitleColumns) -> str:

@@ -6,6 +6,7 @@ from benchapp.models import name_scopes
 from benchapp.series.read.shapes import TargetRow, WorkloadRow
 from benchapp.series.read.titles import (
     describe_block_size,
+    describe_options,
     describe_target,
     describe_workload,
     join_titles,
@@ -62,12 +63,12 @@ WORKLOAD = WorkloadRow(
         ),
         (
             {
-                "options": {"fsync": 1, "beside": "write 1m × 1"},
+                "options": {"fsync": 1, "beside": "randread 4096 iodepth 1 numjobs 1 × 2"},
                 "file_size_bytes": None,
                 "file_size_text": "",
             },
             "read",
-            "4k random read · iodepth 8 × 1 job · beside write 1m × 1 · fsync 1",
+            "4k random read · iodepth 8 × 1 job · beside random read 4k, depth 1 (2 jobs) · fsync 1",
         ),
         ({"rw": "weird"}, "read", "4k weird · iodepth 8 × 1 job · 64 MiB file"),
         (
@@ -84,7 +85,7 @@ WORKLOAD = WorkloadRow(
                 "options": {"options": "not-reported", "job": "db"},
             },
             "read",
-            "4k read, sequential or random · 1 job · 64 MiB file · job db · options unknown",
+            "4k read, sequential or random · 1 job · 64 MiB file · options unknown (job db)",
         ),
         (
             {"rw": "write", "engine": "shell", "options": {"nrfiles": "1001"}},
@@ -95,7 +96,7 @@ WORKLOAD = WorkloadRow(
         (
             {"is_direct": None, "engine": "psync", "options": {"options": "not-reported", "job": "db"}},
             "read",
-            "4k random read · iodepth 8 × 1 job · 64 MiB file · psync · job db · other options unknown",
+            "4k random read · iodepth 8 × 1 job · 64 MiB file · psync · other options unknown (job db)",
         ),
         (
             {"file_size_bytes": None, "file_size_text": "10%"},
@@ -106,6 +107,39 @@ WORKLOAD = WorkloadRow(
 )
 def test_workload_in_one_line(changes, direction, title):
     assert describe_workload(replace(WORKLOAD, **changes), direction=direction) == title
+
+
+@pytest.mark.parametrize(
+    ("name", "stored", "shown"),
+    [
+        ("beside", "write 1048576 iodepth 16 numjobs 1 × 1", "sequential write 1M, depth 16 (1 job)"),
+        ("beside", "read  iodepth None numjobs 4 × 1", "sequential read, unknown depth (1 × 4 jobs)"),
+        (
+            "beside",
+            "randread 4k,8k, iodepth 1 numjobs 2 × 3, write 512 iodepth 1 numjobs 1 × 1",
+            "random read 4k,8k,, depth 1 (3 × 2 jobs); sequential write 512, depth 1 (1 job)",
+        ),
+        ("beside", "11 others of 0123456789abcdef", "11 others of 0123456789abcdef"),
+        ("beside", "randread 4096 iodepth 1 numjobs 1 × 2 cut", "randread 4096 iodepth 1 numjobs 1 × 2 cut"),
+        ("offset_increment", "134217728", "128 MiB"),
+        ("offset", "20%", "20%"),
+        ("rate", "1048576,0", "1 MiB/s, 0 B/s"),
+        ("ramp_time", "10", "10 s"),
+        ("thinktime", "0.0001", "100 µs"),
+        ("fsync", "4096", "4096"),
+    ],
+)
+def test_options_are_in_words_and_units(name, stored, shown):
+    workload = replace(WORKLOAD, options={name: stored})
+
+    assert describe_options(workload) == {name: shown}
+    assert describe_workload(workload).endswith(f" · {name.replace('_', ' ')} {shown}")
+
+
+def test_neighbors_of_a_report_without_options_are_not_called_sequential():
+    workload = replace(WORKLOAD, rw="unknown-read", options={"beside": "read 4096 iodepth 1 numjobs 1 × 1"})
+
+    assert describe_options(workload) == {"beside": "read 4k, depth 1 (1 job)"}
 
 
 @pytest.mark.parametrize(
