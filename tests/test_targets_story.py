@@ -45,7 +45,7 @@ from tests.envelopes import make_envelope
 from tests.factories import NOON, make_user
 from tests.fio.outputs import read_bytes
 from tests.stories import at_time, silence_queue
-from tests.test_no_io_story import IDLE, read_at
+from tests.test_no_io_story import HANGING, IDLE, read_at
 
 pytestmark = pytest.mark.django_db
 
@@ -156,6 +156,21 @@ def test_pages_show_neighbors_and_offsets_in_words_and_units(client: Client) -> 
         assert f"beside {others} · offset increment 128 MiB" in page
     assert f"<dt>beside</dt><dd>{others}</dd>" in page
     assert "134217728" not in page
+
+
+def test_run_names_its_drives_in_title_layout_and_findings(client: Client) -> None:
+    report = json.loads(make_report(0, [(SDA, 500), (SDB, 500)]))
+    report["jobs"][1]["read"] = HANGING
+    submit(0, json.dumps(report))
+    normalize_batch()
+    client.force_login(make_user())
+
+    page = " ".join(client.get(f"/runs/{Run.objects.get().pk}/").content.decode().split())
+
+    assert "<h1>db-1, sda, sdb: " in page
+    assert "<dt>Names</dt><dd>sda, sdb</dd>" in page
+    finding = "the storage did not answer. The values are 0."
+    assert f'{finding}</span> <span class="muted">job1, sdb</span>' in page
 
 
 def test_clones_of_a_job_are_one_target() -> None:

@@ -3,7 +3,7 @@
 import math
 import os
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -411,6 +411,12 @@ def format_signed_percent(relative: float) -> str:
     """Format a relative change or difference as `format_change_size`, with its sign: "+8.3 %", "−20 %", "±0.0 %"."""
     size = format_change_size(relative)
     return f"{'±' if size == '0.0 %' else '+' if relative > 0 else '−'}{size}"
+
+
+def join_first(names: Sequence[str], maximum: int) -> str:
+    """Join the first names, with the number of the others: "sda, sdb and 2 more"."""
+    more = len(names) - maximum
+    return ", ".join(names[:maximum]) + (f" and {more} more" if more > 0 else "")
 
 
 def format_count(number: int, noun: str) -> str:

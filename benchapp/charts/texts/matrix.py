@@ -4,7 +4,14 @@ from collections.abc import Iterator
 from typing import Final
 
 from benchapp.catalog.dimensions import DIMENSIONS
-from benchapp.catalog.metrics import Metric, format_count, format_integer, format_signed_percent, format_value
+from benchapp.catalog.metrics import (
+    Metric,
+    format_count,
+    format_integer,
+    format_signed_percent,
+    format_value,
+    join_first,
+)
 from benchapp.charts.read.chart import ChartCell, ChartLine
 from benchapp.charts.read.matrix import Matrix, Omitted
 from benchapp.charts.texts.levels import (
@@ -76,12 +83,8 @@ def describe_changes(matrix: Matrix) -> Iterator[str]:
         found = _find_open_changes(matrix, is_regression=is_regression)
         if found:
             has_changes = True
-            named = ", ".join(
-                f"{where} ({format_signed_percent(relative)})" for relative, where in found[:_CHANGES_NAMED]
-            )
-            more = len(found) - _CHANGES_NAMED
-            others = f" and {more} more" if more > 0 else ""
-            yield f"{word}: {named}{others}."
+            named = [f"{where} ({format_signed_percent(relative)})" for relative, where in found]
+            yield f"{word}: {join_first(named, _CHANGES_NAMED)}."
     if measured and not has_changes:
         yield f"No open change in {format_count(measured, 'combination')}."
 

@@ -15,6 +15,7 @@ from benchapp.catalog.metrics import (
     format_signed_percent,
     format_value,
     format_with_unit,
+    join_first,
     lower_label,
 )
 from benchapp.charts.read.chart import ChartLine
@@ -32,6 +33,9 @@ from benchapp.charts.texts.levels import (
 from benchapp.charts.texts.scaling import Sentence, SentenceWriter
 from benchapp.framework.times import format_moment
 from benchapp.series.read.titles import describe_value
+
+# Of values with an open change.
+_CHANGES_NAMED: Final = 3
 
 
 def describe_marks(chart: ScalingChart) -> str:
@@ -115,16 +119,20 @@ def _list_group_remarks(chart: ScalingChart) -> Iterator[str]:
 
 
 def _list_open_changes(chart: ScalingChart) -> Iterator[str]:
-    """Yield how many values have an open regression or improvement, with the range of those of this metric."""
-    marks = [cell.mark for cell in chart.cells if cell.mark and cell.mark.state == "open"]
+    """Yield how many values have an open regression or improvement and which, the largest first."""
     for is_regression, noun in ((True, "regression"), (False, "improvement")):
-        found = [mark for mark in marks if mark.is_regression == is_regression]
-        if not found:
-            continue
-        sizes = sorted(mark.relative for mark in found if mark.metric == chart.metric.base)
-        ends = [format_signed_percent(size) for size in (sizes[:1] + sizes[-1:])]
-        size = f": {' to '.join(dict.fromkeys(ends))}" if ends else ""
-        yield f"{len(found)} of {chart.counts.filled} values have an open {noun}{size}."
+        found = []
+        for panel, line, place, cell in chart.walk():
+            mark = cell.mark
+            if mark and mark.state == "open" and mark.is_regression == is_regression:
+                names = (line.label if len(panel.lines) > 1 else "", chart.x.settings[place], panel.label)
+                where = ", ".join(filter(None, names))
+                relative = mark.relative if mark.metric == chart.metric.base else None
+                size = f" ({format_signed_percent(relative)})" if relative is not None else ""
+                found.append((-abs(relative or 0), f"{where}{size}"))
+        if found:
+            named = join_first([where for _, where in sorted(found)], _CHANGES_NAMED)
+            yield f"{len(found)} of {chart.counts.filled} values have an open {noun}: {named}."
 
 
 def _list_omitted_runs(chart: ScalingChart) -> Iterator[str]:

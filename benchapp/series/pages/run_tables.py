@@ -150,6 +150,7 @@ def make_measurement_lines(run: RunDetail) -> tuple[tuple[Column, ...], tuple[di
         {
             "measurement": measurement,
             "name": name,
+            "place": ", ".join(filter(None, (name, measurement.series.target_name))),
             "workload_title": _add_target(
                 _describe_workload(measurement), run.target.target_name, measurement.series.target_name
             ),

@@ -71,7 +71,7 @@ from benchapp.series.read.runs import (
     read_run,
 )
 from benchapp.series.read.shapes import BADGE_CODES, make_badges
-from benchapp.series.read.titles import TITLE_MAXIMUM, describe_workload
+from benchapp.series.read.titles import TITLE_MAXIMUM, describe_workload, name_place
 from benchapp.series.read.traces import Stretch, TraceRow, find_stretches, read_traces
 from benchapp.series.write import BadReason, UnknownRun, exclude_run, include_run
 
@@ -383,7 +383,7 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
             dict.fromkeys(line["limit_result"]["limit"] for line in lines if line["limit_result"])
         ),
         "findings": list_quality_findings(
-            [(line["name"], make_badges(line["measurement"].badges)) for line in lines]
+            [(line["place"], make_badges(line["measurement"].badges)) for line in lines]
         ),
         "missing_reasons": list_missing_reasons(lines),
         "percentiles": make_percentile_table(detail, read_before(detail)),
@@ -458,9 +458,9 @@ def _format_title(runs: tuple[RunRow, ...], *, has_more: bool, is_first: bool) -
 
 
 def _format_run_title(run: RunDetail) -> str:
-    if run.has_failed:
-        return f"Run {run.id} on {run.host_name} failed"
-    return cut_text(f"{run.host_name}: {format_results(run)}", TITLE_MAXIMUM)
+    place = name_place(f"host:{run.host_name}", *run.target_names)
+    title = f"Run {run.id} on {place} failed" if run.has_failed else f"{place}: {format_results(run)}"
+    return cut_text(title, TITLE_MAXIMUM)
 
 
 def _describe_failure(run: RunDetail) -> str:

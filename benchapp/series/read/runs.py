@@ -286,6 +286,7 @@ class RunDetail:
 
     measurements: of its measurement_count, those from `position` on.
     command: argv, exit status, signal, standard error, job file as sent by the agent, else empty.
+    target_names: that of its target, else those of all its measurements.
     previous_run_id, next_run_id: of the same host and profile, by time. excluded_at: it counts in no median since
     then; excluded_by: the user name, None for an API token without an owner; excluded_reason: kept when the run is
     included again.
@@ -315,6 +316,7 @@ class RunDetail:
     excluded_reason: str
     target: TargetRow
     target_title: str
+    target_names: tuple[str, ...]
     environment: EnvironmentRow
     submission: SubmissionRef
     measurements: tuple[Measurement, ...]
@@ -383,6 +385,7 @@ def read_run(run_id: int, *, position: int = 0, limit: int | None = MEASUREMENTS
         **values,
         target=target,
         target_title=describe_target(target),
+        target_names=_list_target_names(target, rows, measurements if len(measurements) == count else None),
         environment=EnvironmentRow(*row[len(names_of(TargetRow)) :]),
         submission=submission,
         measurements=measurements,
@@ -391,6 +394,19 @@ def read_run(run_id: int, *, position: int = 0, limit: int | None = MEASUREMENTS
         previous_run_id=previous_id,
         next_run_id=next_id,
     )
+
+
+def _list_target_names(
+    target: TargetRow, rows: QuerySet[Measurement], measurements: Sequence[Measurement] | None
+) -> tuple[str, ...]:
+    """Return the names of a run's targets; one query if it has no common name and not all measurements are read."""
+    if target.target_name:
+        return (target.target_name,)
+    if measurements is None:
+        names = set(rows.values_list("series__target_name", flat=True))
+    else:
+        names = {measurement.series.target_name for measurement in measurements}
+    return tuple(sorted(filter(None, names)))
 
 
 _DETAIL_COLUMNS: Final = (

@@ -16,12 +16,14 @@ from benchapp.catalog.dimensions import (
     split_pattern,
 )
 from benchapp.catalog.grammar import Value
-from benchapp.catalog.metrics import cut_text, format_integer, format_value, lower_label
+from benchapp.catalog.metrics import cut_text, format_integer, format_value, join_first, lower_label
 from benchapp.fio.workload import SIZE_OPTIONS, TIME_OPTIONS, UNKNOWN_ORDER
 
 UNKNOWN_LAYOUT: Final = "unknown layout"
 # Three lines of a page. A title has texts that a document may choose, and is repeated in every list.
 TITLE_MAXIMUM: Final = 300
+# Of the targets of one run.
+_TARGETS_NAMED: Final = 3
 
 # Marker in a workload's options if the report does not list all of them.
 _OPTIONS_UNKNOWN: Final = ("options", "not-reported")
@@ -128,9 +130,10 @@ def describe_block_size(workload: WorkloadTitleColumns) -> str:
     return format_short_size(workload.block_size_bytes)
 
 
-def name_place(scope: str, target_name: str | None) -> str:
-    """Return host or pool, and its target if it has a name: "db-1, /data"."""
-    return f"{name_scope(scope)}, {target_name}" if target_name else name_scope(scope)
+def name_place(scope: str, *target_names: str | None) -> str:
+    """Return host or pool, and the targets that have a name, of many the first: "db-1, /data"."""
+    names = join_first(list(filter(None, target_names)), _TARGETS_NAMED)
+    return f"{name_scope(scope)}, {names}" if names else name_scope(scope)
 
 
 def name_scope(scope: str) -> str:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from benchapp.catalog.metrics import join_first
+
 # In display order, most severe first.
 CODES: Final = (
     "failed-job",
@@ -600,9 +602,7 @@ def _judge_targets(inputs: ValidityInputs) -> Badge | None:
     count = len(inputs.targets)
     if count < 2:
         return None
-    names = ", ".join(inputs.targets[:TARGETS_NAMED])
-    if count > TARGETS_NAMED:
-        names += f" and {count - TARGETS_NAMED} more"
+    names = join_first(inputs.targets, TARGETS_NAMED)
     sentence = (
         f"{count} targets have the name {inputs.stated_name} and one series: {names}. Its level may be that of none."
         if inputs.stated_name

@@ -546,7 +546,7 @@ def test_findings_depend_on_the_spread_of_the_runs(spread: dict[str, float], wor
     assert words in describe("q=host:db-4&x=volume_count&color=none")
 
 
-def test_open_changes_are_counted_beside_the_chart(viewer: Client) -> None:
+def test_open_changes_are_counted_and_named_beside_the_chart(viewer: Client) -> None:
     host = make_host("db-1")
     for count, after in ((1, 780.0), (2, 800.0), (4, 1000.0)):
         judging.make_cells(
@@ -558,7 +558,7 @@ def test_open_changes_are_counted_beside_the_chart(viewer: Client) -> None:
 
     page = Page(viewer.get(reverse("scaling")))
 
-    assert "2 of 3 values have an open regression: −22 % to −20 %." in page.words
+    assert "2 of 3 values have an open regression: 1 volume (−22 %), 2 volumes (−20 %)." in page.words
     assert len([link for link in page.links if link.startswith("/incidents/") and link != "/incidents/"]) == 2
 
 
