@@ -339,8 +339,8 @@ def test_slow_drive_is_named_in_the_title_and_compared_with_other_hosts(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     silence_queue(monkeypatch)
-    for host, drive in (("db-2", "sdx"), ("db-3", "sdy")):
-        post_drives(34, host=host, speeds={drive: 500})
+    post_drives(34, host="db-2", speeds={"sdx": 500, "sdz": 400})
+    post_drives(34, host="db-3", speeds={"sdy": 450})
     post_drives(24, speeds={"sda": 500, "sdb": 480, "sdc": 500})
     post_drives(10, speeds={"sda": 500, "sdb": 480, "sdc": 80}, start=24)
     client.force_login(make_user())
@@ -358,7 +358,8 @@ def test_slow_drive_is_named_in_the_title_and_compared_with_other_hosts(
     assert "4k random read IOPS of db-1, sdc down 84 %" in shown
     assert "target sdc only" in shown
     assert "4k random read on db-1, sdc: 80.0 IOPS since" in history
-    assert "Random read · sdc is 84 % below the median of 2 peers." in page
+    # Drives are no peers, hosts are: the median of 500 and 400 IOPS, and 450 IOPS.
+    assert "Random read · sdc is 82 % below the median of 2 peers." in page
     assert "Compare the 3 targets of this host" in page
 
 

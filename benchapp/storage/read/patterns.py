@@ -32,16 +32,19 @@ _ELAPSED: Final = CATALOG["elapsed_s"]
 POOL_RUNS_MINIMUM: Final = 3
 # Runs of a pool's series that are read: 20 of each of 20 hosts.
 _POOL_RUNS_MAXIMUM: Final = 400
-# Series of other hosts and pools with the same layout, workload and direction; retired and stale ones left out.
+# Other hosts and pools with series of the same layout, workload and direction, each with the median of these, which
+# its drives are; retired and stale ones left out.
 _PEER_LEVELS: Final = (
-    "SELECT own.id, count(*), percentile_cont(0.5) WITHIN GROUP (ORDER BY level.median), min(level.median),"  # noqa: S608
-    " max(level.median) FROM benchapp_series own JOIN benchapp_series peer ON peer.workload_id = own.workload_id"
+    "SELECT id, count(*), percentile_cont(0.5) WITHIN GROUP (ORDER BY median), min(median), max(median) FROM"  # noqa: S608
+    " (SELECT own.id, percentile_cont(0.5) WITHIN GROUP (ORDER BY level.median) AS median"
+    " FROM benchapp_series own JOIN benchapp_series peer ON peer.workload_id = own.workload_id"
     " AND peer.direction = own.direction AND peer.scope <> own.scope"
     f" AND {' AND '.join(f'peer.{name} IS NOT DISTINCT FROM own.{name}' for name in LAYOUT_FIELDS)}"
     " JOIN benchapp_level level ON level.series_id = peer.id AND level.metric = %s AND level.is_current"
     " LEFT JOIN benchapp_host host ON host.id = peer.host_id WHERE own.id = ANY(%s) AND host.retired_at IS NULL"
     " AND peer.last_at > now() - greatest(%s::interval, CASE WHEN peer.measurement_count >= %s"
-    " THEN %s * (peer.last_at - peer.first_at) / (peer.measurement_count - 1) END) GROUP BY own.id"
+    " THEN %s * (peer.last_at - peer.first_at) / (peer.measurement_count - 1) END) GROUP BY own.id, peer.scope)"
+    " AS peers GROUP BY id"
 )
 # The median of the runs of each host of a pool at the current level of a series.
 _POOL_LEVELS: Final = (
@@ -64,8 +67,8 @@ _Place = tuple[str, str | None]
 class PeerComparison:
     """A level next to those of the peers, in the metric's base unit.
 
-    own: the current level of the series; of a host in a pool, the median of its runs at that level. n: peers, at least
-    one; median, minimum, maximum: of their levels. relative: own / median − 1.
+    own: the current level of the series; of a host in a pool, the median of its runs at that level. n: hosts and pools,
+    at least one; median, minimum, maximum: of their levels, one each. relative: own / median − 1.
     """
 
     own: float
@@ -123,8 +126,9 @@ def read_host_patterns(
     those of today; six more queries. days: of the histories, by default the last 90.
 
     Peers of a host without a pool: other hosts and pools with a series of the same layout, workload and direction that
-    is still measured. Peers of a host in a pool, whose series are those of the pool: the other hosts of the pool with
-    at least three of the newest 400 runs at the current level. At most 400 series, most recently measured first.
+    is still measured, each with the median of its drives. Peers of a host in a pool, whose series are those of the
+    pool: the other hosts of the pool with at least three of the newest 400 runs at the current level. At most 400
+    series, most recently measured first.
     """
     rows = list(
         with_points()
