@@ -14,17 +14,18 @@ from django.core.management import CommandError, call_command
 from django.db import ProgrammingError, connection, migrations, models, transaction
 from django.db.migrations.state import ProjectState
 
+from benchapp.catalog.dimensions import DIMENSIONS
 from benchapp.models import AuditRecord, Incident, Run, Scope, Series
 from benchapp.series.write import exclude_run
 from benchapp.sql_views import VIEW_PREFIX, list_views, replace_views
 from tests.browser.world import make_world
-from tests.factories import calculate_levels, make_token
+from tests.factories import calculate_levels, make_environment, make_run, make_token
 
 ROOT = Path(__file__).parent.parent
 DOCS = (ROOT / "docs" / "clients.md").read_text()
 QUERIES = re.findall(r"```sql\n(SELECT.*?)```", DOCS, re.DOTALL)
 CREATE_ROLE = re.findall(r"```sql\n(CREATE ROLE.*?)```", DOCS, re.DOTALL)[0]
-VIEWS = import_module("benchapp.migrations.0037_sql_views").VIEWS
+VIEWS = import_module("benchapp.migrations.0075_sql_views_have_the_device_class").VIEWS
 
 pytestmark = pytest.mark.django_db
 
@@ -211,10 +212,19 @@ def test_every_view_and_column_is_documented() -> None:
     )
     comments = {(row["view"], row["name"]): row["comment"] for row in rows}
     assert comments["benchapp_v_points", "latency_p99_ns"] == "99th percentile of the latency, ns"
+    # What runs can be filtered by.
+    facts = {name for name, one in DIMENSIONS.items() if one.group in ("target", "environment")}
+    assert facts <= {row["name"] for row in rows if row["view"] == "benchapp_v_runs"}
     # No account, no token, no raw body.
     assert not {"assignee", "assignee_id", "body", "digest", "owner", "created_by"} & {
         row["name"] for row in rows
     }
+
+
+def test_runs_have_the_class_of_their_device() -> None:
+    make_run(environment=make_environment(device_class="nvme"))
+
+    assert [row["device_class"] for row in fetch("SELECT * FROM benchapp_v_runs")] == ["nvme"]
 
 
 def test_queries_of_the_documentation_run_as_the_role(reader: str) -> None:
