@@ -19,6 +19,7 @@ from benchapp.models import (
     SavedView,
     Scope,
     User,
+    WantedSchedule,
 )
 from tests.access_table import TABLE
 from tests.factories import NOON, make_host, make_token, make_user
@@ -54,6 +55,7 @@ WITH_NAMES = {
     "hosts/<host_name:name>/settings/",
     "incidents/",
     "incidents/<int:incident_id>/",
+    "maintenance/",
     "maintenance/<int:planned_event_id>/",
     "policies/",
     "policies/<int:policy_id>/",
@@ -77,6 +79,7 @@ def plant_names(parts: dict[str, Any]) -> User:
         entry.objects.create(
             **{f"{of}_id": parts[f"{of}_id"]}, at=NOON, action=entry._meta.get_field("action").choices[0][0]
         )
+    WantedSchedule.objects.update(pool="")
     SavedView.objects.create(owner=eve, name="Disks", kind="scaling", is_shared=True)
     Run.objects.update(excluded_at=NOON, excluded_reason="noise")
     AuditRecord.objects.create(

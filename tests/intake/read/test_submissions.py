@@ -84,7 +84,7 @@ def test_totals_count_everything(django_assert_num_queries):
     make_host(retired_at=NOON)
     make_series([1.0, 2.0])
 
-    with django_assert_num_queries(13):
+    with django_assert_num_queries(12):
         totals = count_totals(now=NOON + timedelta(seconds=90))
 
     assert totals.submissions == {"received": 1, "stored": 2, "rejected": 0}

@@ -115,6 +115,6 @@ def test_list_of_hosts_takes_one_query_more_for_their_schedules(reader, django_a
     for _ in range(5):
         make_host(schedule=[ENTRY], schedule_since_at=timezone.now())
 
-    # The token, its last use, hosts, last scheduled runs, last runs, marks, audit records, series of the histories.
-    with django_assert_num_queries(10):
+    # The token, its last use, hosts, failures, last scheduled runs, last runs, marks, audit records, series.
+    with django_assert_num_queries(9):
         reader.get("/api/v1/hosts")
