@@ -112,7 +112,6 @@ API = {
     "api/v1/series/<int:series_id>/detection": (API_READERS,),
     "api/v1/audit": (Row("GET", API_ADMINS),),
     "api/v1/comparison": (API_READERS,),
-    "api/v1/dependence": (API_READERS,),
     "api/v1/experiment": (API_READERS,),
     "api/v1/tokens": (Row("GET", API_ADMINS), Row("POST", API_ADMINS)),
     "api/v1/tokens/<str:public_id>": (
@@ -204,7 +203,7 @@ WEB = {
     "incidents/<int:incident_id>/": (PAGE_READERS,),
     "incidents/<int:incident_id>/baseline/": (Row("GET", PAGE_EDITORS), Row("POST", PAGE_EDITORS)),
     "incidents/<int:incident_id>/<slug:action>": (Row("POST", PAGE_EDITORS),),
-    "dependence/": (PAGE_READERS,),
+    "dependence/": (EVERYBODY,),
     "maintenance/": (PAGE_READERS,),
     "maintenance/add": (Row("GET", PAGE_EDITORS), Row("POST", PAGE_EDITORS)),
     "layouts/": (PAGE_READERS,),

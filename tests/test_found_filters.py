@@ -101,7 +101,7 @@ def list_documented() -> list[str]:
         text
         for path in (ROOT / "templates").rglob("*.html")
         for text in re.findall(
-            r'id="(?:filter|dependence|experiment|compare)-(?:q|a|b)"[^>]*placeholder="([^"{]+)"',
+            r'id="(?:filter|experiment|compare)-(?:q|a|b)"[^>]*placeholder="([^"{]+)"',
             path.read_text(),
         )
     ]

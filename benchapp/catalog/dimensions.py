@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 DimensionKind = Literal["text", "count", "size", "seconds", "percent", "flag", "uuid"]
-DimensionGroup = Literal["scope", "workload", "target", "environment", "run"]
+DimensionGroup = Literal["scope", "workload", "target", "environment", "run", "condition"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +131,36 @@ RUN_DIMENSIONS: Final[dict[str, Dimension]] = {
     "sweep": Dimension("sweep", "Sweep", "uuid", "run"),
 }
 """Those of filters that are columns of Run, beside its labels."""
+
+CONDITIONS: Final[dict[str, Dimension]] = {
+    dimension.name: dimension
+    for dimension in (
+        Dimension("extents", "Extents", "count", "condition", is_continuous=True),
+        Dimension("extent_mean_bytes", "Mean size of extents", "size", "condition", is_continuous=True),
+        Dimension(
+            "contiguous_share_percent",
+            "Share of the largest extent",
+            "percent",
+            "condition",
+            is_continuous=True,
+        ),
+        Dimension(
+            "filesystem_fragmentation_percent",
+            "Fragmentation of the filesystem",
+            "percent",
+            "condition",
+            is_continuous=True,
+        ),
+        Dimension(
+            "storage_round_trip_s",
+            "Round-trip time to the storage",
+            "seconds",
+            "condition",
+            is_continuous=True,
+        ),
+    )
+}
+"""Numbers that the agent records with each run: x axes of scaling charts, without terms in filters."""
 
 FILTER_DIMENSIONS: Final[dict[str, Dimension]] = DIMENSIONS | RUN_DIMENSIONS
 """The names of filters, but for label.NAME."""

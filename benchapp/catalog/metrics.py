@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final, Literal, Protocol
 
-Unit = Literal["operations/s", "bytes/s", "ns", "s", "bytes", "percent"]
+Unit = Literal["operations/s", "bytes/s", "ns", "s", "bytes", "percent", "count"]
 RateUnits = Literal["si", "binary"]
 
 
@@ -328,6 +328,8 @@ def format_value(value: float | None, unit: str) -> str:
     """
     if value is None or not math.isfinite(value):
         return UNKNOWN
+    if unit == "count":
+        return format_integer(round(value))
     if unit == "operations/s":
         return group_thousands(value)
     divisor, suffix = find_step(value, unit)
@@ -336,8 +338,8 @@ def format_value(value: float | None, unit: str) -> str:
 
 
 def find_step(value: float, unit: str) -> tuple[float, str]:
-    """Return the display unit of a value: its size in base units, and its name; the name is empty for IOPS."""
-    if unit == "operations/s":
+    """Return the display unit of a value: its size in base units, and its name, empty for IOPS and counts."""
+    if unit in ("operations/s", "count"):
         return 1.0, ""
     is_binary = unit == "bytes/s" and _RATE_UNITS.get() == "binary"
     scales = _BINARY_RATES if is_binary else _SCALES[unit]

@@ -20,7 +20,7 @@ RANGED = {
     "history": "{history}",
     "several histories": "/history/",
     "host": "/hosts/db-09/",
-    "metric by condition": "/dependence/?q=host:db-09",
+    "metric by condition": "/scaling/?x=extents&q=host:db-09",
 }
 PAGES = {
     "overview": "/",
@@ -81,7 +81,7 @@ PAGES = {
     "dry run": "{dry_run}",
     "layouts": "/layouts/?iops=1",
     "layouts without a question": "/layouts/",
-    "metric by condition": "/dependence/?q=host:nobody",
+    "metric by condition": "/scaling/?x=extents&q=host:nobody",
     "experiment": "/experiment/?q=host:db-01&a=rw:randread&b=rw:randwrite&from=2020-01-01",
     "experiment without arms": "/experiment/",
     "prices": "/prices/",

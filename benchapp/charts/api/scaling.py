@@ -15,7 +15,14 @@ from benchapp.charts.read.axes import write_axis_value
 from benchapp.charts.read.chart import BadChart, ChartCell, ChartLine, ScalingRun
 from benchapp.charts.read.scaling import read_scaling
 from benchapp.charts.read.scaling_defaults import write_fixed, write_settings
-from benchapp.charts.read.scaling_findings import CurveModel, WidthShare, find_models, is_target_reached
+from benchapp.charts.read.scaling_findings import (
+    CurveDependence,
+    CurveModel,
+    WidthShare,
+    find_dependences,
+    find_models,
+    is_target_reached,
+)
 from benchapp.charts.read.scaling_shapes import (
     CELL_RUNS_MAXIMUM,
     OPTIONS,
@@ -60,6 +67,7 @@ from benchapp.incidents.read.series_status import MarkState
 from benchapp.layouts.api.layouts import NextRunsAnswer, describe_next_runs, next_runs_parameter
 from benchapp.layouts.read.next_runs import plan_scaling_runs
 from benchapp.series.read.selected_levels import PAST_SERIES_MAXIMUM, LevelRange, make_level_range
+from benchapp.series.rules import DEPENDENCE_FROM
 
 
 class ScalingCellAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -76,7 +84,9 @@ class ScalingCellAnswer(ApiAnswer, kw_only=True, frozen=True):
     p90: float | None
     n: Annotated[int, Meta(description="runs of the current level of each series, at most 2 000")]
     last_at: Time | None
-    over: Annotated[float | None, Meta(description="throughput, if the latency is plotted against it")]
+    over: Annotated[
+        float | None, Meta(description="on the x axis: throughput, or the median of the condition")
+    ]
     ideal: Annotated[
         float | None, Meta(description="linear scaling from the first value, by volumes or stripes")
     ]
@@ -101,7 +111,7 @@ class ScalingCellAnswer(ApiAnswer, kw_only=True, frozen=True):
     runs: Annotated[
         Sequence[ScalingRun] | UnsetType,
         Meta(
-            description="with runs=1: the newest of the n runs, oldest first;"
+            description="with runs=1, or if x is a condition: the newest of the n runs, oldest first;"
             f" at most {CELL_RUNS_MAXIMUM}, fewer in a large chart"
         ),
     ] = UNSET
@@ -162,6 +172,32 @@ class ScalingModelAnswer(ApiAnswer, kw_only=True, frozen=True):
     outside: Annotated[Sequence[int], Meta(description="widths of `predict` that have no prediction")]
 
 
+class DependenceAnswer(ApiAnswer, kw_only=True, frozen=True):
+    """The slope of a curve by a condition, from its single runs."""
+
+    facet: str | None
+    color: str | None
+    n: int
+    slope: Annotated[
+        float | None,
+        Meta(
+            description="Theil and Sen, metric per condition in base units, times in ns; null for fewer than"
+            f" {DEPENDENCE_FROM} runs or a single value"
+        ),
+    ]
+    low: Annotated[float | None, Meta(description="95 % interval")]
+    high: float | None
+    intercept: float | None
+    tau: Annotated[float | None, Meta(description="Kendall's tau-b")]
+    p: Annotated[float | None, Meta(description="two-sided")]
+    is_significant: Annotated[bool, Meta(description="p is below 0.05 and the interval excludes 0")]
+    below_round_trip: Annotated[
+        int | None,
+        Meta(description="runs with a latency below the round-trip time; null for other conditions"),
+    ]
+    is_cut: Annotated[bool, Meta(description="the oldest runs are left out")]
+
+
 class ScalingPage(AnswerPage, kw_only=True, frozen=True):
     filter: Annotated[str, Meta(description="the filter with the fixed dimensions")]
     x: str
@@ -190,6 +226,9 @@ class ScalingPage(AnswerPage, kw_only=True, frozen=True):
     ]
     models: Annotated[
         Sequence[ScalingModelAnswer] | None, Meta(description="with model=1: of each curve; else null")
+    ]
+    dependences: Annotated[
+        Sequence[DependenceAnswer] | None, Meta(description="of each curve, if x is a condition; else null")
     ]
     next_runs: Annotated[
         NextRunsAnswer | None, Meta(description="runs that would complete it; null without next_runs=1")
@@ -230,7 +269,7 @@ class Scaling(ApiView):
     @extend_schema(
         operation_id="read_scaling",
         parameters=[ScalingAnswerParameters],
-        responses=in_formats(ScalingPage, "only the cells; with runs=1 only the runs"),
+        responses=in_formats(ScalingPage, "only the cells; with runs=1 or by a condition only the runs"),
     )
     def get(self, request: Request) -> HttpResponse:
         """Read a metric by one dimension: median and spread of each combination."""
@@ -370,6 +409,20 @@ def _describe_model(chart: ScalingChart, found: CurveModel) -> ScalingModelAnswe
     )
 
 
+def _describe_dependence(chart: ScalingChart, found: CurveDependence) -> DependenceAnswer:
+    facet, line, fit = chart.panels[found.facet], chart.panels[found.facet].lines[found.line], found.fit
+    names = ("slope", "low", "high", "intercept", "tau", "p")
+    return DependenceAnswer(
+        facet=write_axis_value(chart.facet.name, facet.value) if chart.facet else None,
+        color=write_axis_value(chart.color.name, line.value) if chart.color else None,
+        n=found.n,
+        **{name: getattr(fit, name, None) for name in names},
+        is_significant=fit is not None and fit.is_significant,
+        below_round_trip=found.below_round_trip,
+        is_cut=found.is_cut,
+    )
+
+
 def _describe(chart: ScalingChart) -> dict[str, Any]:
     """Return the fields of the page beside the cells."""
     return {
@@ -379,7 +432,7 @@ def _describe(chart: ScalingChart) -> dict[str, Any]:
         "facet": chart.facet.name if chart.facet else None,
         "metric": build(MetricAnswer, chart.metric),
         "more_metrics": [build(MetricAnswer, each.metric) for each in chart.more],
-        "over": chart.over.name if chart.over else None,
+        "over": chart.over.name if chart.over and not chart.is_by_condition else None,
         "fixed": [
             build(
                 FixedAnswer,
@@ -396,6 +449,9 @@ def _describe(chart: ScalingChart) -> dict[str, Any]:
         ],
         "counts": chart.counts,
         **_describe_cut(chart),
+        "dependences": [_describe_dependence(chart, each) for each in find_dependences(chart)]
+        if chart.is_by_condition
+        else None,
         "models": None
         if not chart.request.has_models
         else [_describe_model(each, found) for each in chart.stack for found in find_models(each)],

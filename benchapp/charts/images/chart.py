@@ -33,7 +33,7 @@ from benchapp.charts.images.frame import (
 )
 from benchapp.charts.read.chart import Chart, ChartCell, ChartLine, ChartPanel
 from benchapp.charts.read.matrix import Matrix
-from benchapp.charts.read.scaling_findings import find_findings, find_models
+from benchapp.charts.read.scaling_findings import find_dependences, find_findings, find_models
 from benchapp.charts.read.scaling_shapes import ScalingChart, ScalingFacet, ScalingLimit
 from benchapp.charts.texts.levels import describe_level_range, describe_mark, place_panel
 from benchapp.charts.texts.matrix import (
@@ -42,7 +42,7 @@ from benchapp.charts.texts.matrix import (
     describe_matrix,
     describe_matrix_counts,
 )
-from benchapp.charts.texts.scaling import describe_scaling
+from benchapp.charts.texts.scaling import describe_scaling, make_dependence_curves
 from benchapp.charts.texts.scaling_remarks import label_limit, list_facts, list_knees, make_model_curves
 from benchapp.framework.times import format_moment
 from benchapp.series.read.selected_levels import LevelRange
@@ -147,7 +147,11 @@ class _ScalingPanel:
             within += [min(cell.ideal, _IDEAL_ROOM * self.most) for cell in cells if cell.ideal is not None]
         # Bars have no axis of numbers.
         models = () if is_bars else find_models(chart)
-        self.curves = [make_model_curves(models, place) for place in range(len(chart.panels))]
+        dependences = find_dependences(chart)
+        self.curves = [
+            make_model_curves(models, place) or make_dependence_curves(dependences, place)
+            for place in range(len(chart.panels))
+        ]
         within += [high for curves in self.curves for curve in curves for high in curve["highs"]]
         self.axis = make_value_axis(
             [*values, *within], chart.metric.unit, is_log=is_log, has_zero=is_bars and not is_log
@@ -242,7 +246,8 @@ class _ScalingPanel:
                 linewidth=0,
             )
         else:
-            plot.draw_line(places, values, style.color, dash=write_dash(style))
+            if self.chart.draw_mode != "points":
+                plot.draw_line(places, values, style.color, dash=write_dash(style))
             plot.draw_points(places, values, style.marker, style.color)
         if self.is_ideal:
             ideals = [nan if cell.ideal is None else cell.ideal for cell in line.cells]
@@ -307,7 +312,8 @@ class _ScalingPanel:
 
     def _draw_model(self, plot: Plot, curve: Mapping[str, Any]) -> None:
         """Draw a scaling model with its band, and hollow points at the predicted widths."""
-        color, x = self.styles[curve["line"]].color, curve["positions"]
+        line, x = curve["line"], curve["positions"]
+        color = self.colors.ink if line is None else self.styles[line].color
         plot.draw_band(x, curve["lows"], curve["highs"], color, 0.14)
         plot.draw_line(x, curve["values"], color, width=1.5, dash=":")
         for each in curve["predictions"]:
@@ -336,6 +342,12 @@ def _list_marks_foot(chart: ScalingChart, *, is_bars: bool) -> Iterator[str]:
         for word, axis in (("color", chart.color), ("panels", chart.facet))
         if axis is not None
     ]
+    if chart.is_by_condition:
+        yield (
+            f"Dots: single runs; points: their medians; dotted: slopes; {chart.metric.better} is better."
+            f" By {', '.join(names)}."
+        )
+        return
     mark = "Bars" if is_bars else "Marks"
     level = "level" if chart.request.span.to_at else "current level"
     yield (

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from benchapp.catalog.dimensions import DIMENSIONS
+from benchapp.catalog.dimensions import CONDITIONS, DIMENSIONS
 from benchapp.catalog.grammar import Filter, write_filter, write_value
 from benchapp.charts.pages.scaling_figure import (
     PATH,
@@ -44,6 +44,7 @@ from benchapp.series.read.dimension_values import has_series
 from benchapp.series.read.titles import describe_value
 
 _DIMENSIONS: Final = [(name, dimension.label) for name, dimension in DIMENSIONS.items()]
+_CONDITIONS: Final = [(name, dimension.label) for name, dimension in CONDITIONS.items()]
 _MORE: Final = [(f",{name}", label) for name, label in _DIMENSIONS]
 _GROUPS: Final = [(GROUP, "Group")]
 # Charts that are often needed: text, parameters.
@@ -53,6 +54,7 @@ _COMMON_CHARTS: Final = (
     ("Layouts side by side", {"x": "volume_size_bytes,volume_type"}),
     ("File size", {"x": "file_size_bytes"}),
     ("Latency over IOPS by queue depth", {"x": "iodepth", "metric": "latency_mean_ns", "over": "iops"}),
+    ("Bandwidth by extents of the file", {"x": "extents"}),
 )
 # (value, label, is chosen) of one choice.
 _Option = tuple[str, str, bool]
@@ -145,14 +147,14 @@ def make_fields(chart: ScalingChart) -> dict[str, list[_Option]]:
     none = (NONE, "None")
     color = chart.color.name if chart.color else NONE
     facet = chart.facet.name if chart.facet else NONE
-    over = chart.over.name if chart.over else ""
+    over = chart.over.name if chart.over and not chart.is_by_condition else ""
     return {
         "metric": _offer(metrics, chart.metric.name, is_open=_is_open(asked.metric)),
-        "x": _offer(dimensions, split_axis(chart.x.name)[0], is_open=_is_open(asked.x)),
+        "x": _offer([*dimensions, *_CONDITIONS], split_axis(chart.x.name)[0], is_open=_is_open(asked.x)),
         "color": _offer([none, *dimensions], split_axis(color)[0], is_open=_is_open(asked.color)),
         "facet": _offer([none, *dimensions], facet, is_open=facet == NONE),
         "over": _offer([("", "X axis"), *throughputs], over, is_open=False)
-        if chart.metric.unit == "ns"
+        if chart.metric.unit == "ns" and not chart.is_by_condition
         else [],
     }
 
@@ -174,7 +176,11 @@ def make_combined_fields(chart: ScalingChart) -> list[dict[str, Any]]:
     ]
     for parameter, title, axis in (("x", "X axis", chart.x), ("color", "Color", chart.color)):
         others = split_axis(axis.name)[1:] if axis else ()
-        room = 0 if axis is None or axis.name == GROUP else PARTS_MAXIMUM - 1 - len(others)
+        room = (
+            0
+            if axis is None or axis.name == GROUP or axis.name in CONDITIONS
+            else PARTS_MAXIMUM - 1 - len(others)
+        )
         for place, name in enumerate([*others, *[""] * min(room, 1)]):
             options = _offer([("", "None"), *_MORE], name and f",{name}", is_open=False)
             fields.append(
@@ -191,7 +197,12 @@ def make_combined_fields(chart: ScalingChart) -> list[dict[str, Any]]:
 
 def _link_groups(chart: ScalingChart) -> str:
     """Return the link that makes a group of each value of x; "" if x has groups, or too many values."""
-    if chart.x.name == GROUP or not 0 < len(chart.x.values) <= GROUPS_MAXIMUM or chart.groups:
+    if (
+        chart.x.name == GROUP
+        or chart.is_by_condition
+        or not 0 < len(chart.x.values) <= GROUPS_MAXIMUM
+        or chart.groups
+    ):
         return ""
     groups = [
         f"{setting} = {write_filter(add_axis_value(Filter(), chart.x.name, value))}"
@@ -229,3 +240,11 @@ def _make_fixed(fixed: FixedDimension, metric: ScalingMetric) -> dict[str, Any]:
         "label": dimension.label,
         "options": (*options, (f"{fixed.dimension}:*", "any", False)),
     }
+
+
+@require_safe
+def redirect_dependence(request: HttpRequest) -> HttpResponse:
+    """Redirect an address of before conditions were an axis of Scaling: `condition` is `x`."""
+    query = request.GET.copy()
+    query["x"] = (query.pop("condition", [""])[-1]) or "extents"
+    return HttpResponseRedirect(f"{PATH}?{query.urlencode(safe=':,/*')}", status=301)

@@ -15,7 +15,13 @@ from benchapp.catalog.metrics import format_value, lower_label
 from benchapp.charts.read.axes import parse_groups
 from benchapp.charts.read.chart import BadChart, ChartCell, ChartLine
 from benchapp.charts.read.scaling import read_scaling
-from benchapp.charts.read.scaling_findings import CurveModel, find_findings, find_models, is_target_reached
+from benchapp.charts.read.scaling_findings import (
+    CurveModel,
+    find_dependences,
+    find_findings,
+    find_models,
+    is_target_reached,
+)
 from benchapp.charts.read.scaling_shapes import (
     NONE,
     OPTIONS,
@@ -27,7 +33,16 @@ from benchapp.charts.read.scaling_shapes import (
 )
 from benchapp.charts.rules.findings import Finding
 from benchapp.charts.texts.levels import describe_fixed, describe_settings, place_settings
-from benchapp.charts.texts.scaling import Sentence, describe_findings, describe_reach, describe_scaling
+from benchapp.charts.texts.scaling import (
+    DependenceRow,
+    Sentence,
+    describe_dependences,
+    describe_findings,
+    describe_reach,
+    describe_scaling,
+    list_dependence_rows,
+    make_dependence_curves,
+)
 from benchapp.charts.texts.scaling_remarks import (
     describe_marks,
     describe_models,
@@ -227,7 +242,7 @@ def make_scaling_document(
             "positions": chart.positions,
         },
         "display": list_display(chart.request) | {"draw": chart.draw_mode},
-        "runUrl": reverse("run", args=[0]) if has_links and chart.request.has_runs else "",
+        "runUrl": reverse("run", args=[0]) if has_links and chart.cell_runs_maximum is not None else "",
         "colors": [
             {"label": line.label, "rw": line.rw, "direction": line.direction}
             for line in chart.panels[0].lines
@@ -240,6 +255,7 @@ def _list_facets(
 ) -> list[dict[str, Any]]:
     """Return the panels of a metric; a cell without a value or failure is null."""
     rows = {(row["panel"], row["line"]): row["cells"] for row in table["rows"]}
+    dependences = find_dependences(chart)
     return [
         {
             "label": facet.label,
@@ -264,7 +280,7 @@ def _list_facets(
                 for limit in facet.limits
             ],
             "knees": list_knees(chart, place),
-            "models": make_model_curves(models, place),
+            "models": make_model_curves(models, place) or make_dependence_curves(dependences, place),
         }
         for place, facet in enumerate(chart.panels)
     ]
@@ -388,7 +404,7 @@ def list_query(chart: ScalingChart) -> dict[str, Sequence[str]]:
         metric=",".join(each.metric.name for each in chart.stack),
         color=chart.color.name if chart.color else NONE,
         facet=chart.facet.name if chart.facet else None,
-        over=chart.over.name if chart.over else None,
+        over=chart.over.name if chart.over and not chart.is_by_condition else None,
     )
     options = {each.parameter: each.write(getattr(chosen, name)) for name, each in OPTIONS.items()}
     bounds = {name: [text] for name, text in chart.request.bounds}
@@ -453,6 +469,7 @@ class ScalingFigure:
     panels: tuple[dict[str, Any], ...]
     tables: tuple[dict[str, Any], ...]
     model_tables: tuple[dict[str, Any], ...]
+    dependence_rows: tuple[DependenceRow, ...]
     file_name: str
     is_log: bool
     url: str = ""
@@ -540,6 +557,7 @@ def make_scaling_figure(
         model_tables=tuple(
             make_model_table(each, own) for each, own in zip(chart.stack, models, strict=True) if own
         ),
+        dependence_rows=tuple(list_dependence_rows(chart, find_dependences(chart))),
         file_name=f"scaling-{'-'.join(each.metric.name for each in chart.stack)}-over-{chart.x.name}",
         is_log=chart.request.is_log,
         **(_list_links(chart, base_url) if has_links else {}),
@@ -567,6 +585,9 @@ def _list_sentences(
     charts = list(zip(chart.stack, keys, strict=True))
     found: list[tuple[ScalingChart, Sequence[Sentence]]] = [
         (each, tuple(describe_models(each, own))) for each, own in zip(chart.stack, models, strict=True)
+    ]
+    found += [
+        (each, tuple(describe_dependences(each, find_dependences(each), key=key))) for each, key in charts
     ]
     found += [(each, describe_reach(each, key=key)) for each, key in charts]
     found += [
@@ -598,6 +619,10 @@ def _describe_lines(chart: ScalingChart, *, has_models: bool) -> Iterator[str]:
         yield "Dotted lines: scaling models, with the band of 80 %; hollow points: predictions."
     if chart.cell_runs_maximum is not None:
         yield "Small dots: single runs."
+    if chart.is_by_condition:
+        yield "Dotted lines: slope of each curve."
+        if any(each.below_round_trip is not None for each in find_dependences(chart)):
+            yield "Dotted, unlabeled: the round-trip time, below which no request reaches the server."
     if any(limit.target is None for limit in limits):
         yield "Dashed lines with a name: limits."
     if any(limit.target is not None for limit in limits):

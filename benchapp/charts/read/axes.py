@@ -14,10 +14,10 @@ from django.db.models import BigIntegerField, Case, QuerySet, When
 from django.db.models import Value as Constant
 from numpy.typing import NDArray
 
-from benchapp.catalog.dimensions import DIMENSIONS, Dimension, find_dimension, name_pattern
+from benchapp.catalog.dimensions import CONDITIONS, DIMENSIONS, Dimension, find_dimension, name_pattern
 from benchapp.catalog.grammar import BadFilter, Filter, Value, parse_filter, write_filter, write_value
 from benchapp.catalog.grammar import Value as DimensionValue
-from benchapp.catalog.metrics import lower_label
+from benchapp.catalog.metrics import Unit, format_value, lower_label
 from benchapp.framework.read.binary_columns import from_us
 from benchapp.models import Series
 from benchapp.models.filtering import match_series
@@ -113,12 +113,12 @@ class SeriesTable:
         self,
         places: Sequence[int],
         facts: Mapping[str, Sequence[Any]],
-        group_levels: Mapping[str, Mapping[int, GroupLevel]],
+        group_levels: Mapping[str, Mapping[int, Any]],
     ) -> "SeriesTable":
         """Return a table of groups of runs. places: the row of each group's series; facts: values, and badges."""
         table = self.select(np.array(places, dtype=np.int64))
         numbers = np.arange(len(places), dtype=np.int64)
-        arrays = {**table._arrays, "series_id": table.array("id"), "id": numbers}
+        arrays = {**table._arrays, "series_id": table.array("series_id"), "id": numbers}
         for metric, levels in group_levels.items():
             arrays[f"{metric}.has_level"] = np.isin(numbers, list(levels))
         shared = {name: Codes.of(values, numbers) for name, values in facts.items()}
@@ -170,6 +170,14 @@ _GROUP_DIMENSION: Final = Dimension(GROUP, "Group", "text", "target")
 _SEPARATOR: Final = ","
 _LOG_POSITIONS: Final = ("count", "size")
 _JOINT: Final = " · "
+
+# Of conditions, by kind; times are short, in ns.
+CONDITION_UNITS: Final[Mapping[str, Unit]] = {
+    "count": "count",
+    "size": "bytes",
+    "percent": "percent",
+    "seconds": "ns",
+}
 
 # A value of an axis: of one dimension, or one for each combined dimension; None: unknown.
 AxisValue = Value | tuple[Value | None, ...] | None
@@ -240,6 +248,11 @@ def make_axis(name: str, values: Sequence[AxisValue]) -> Axis:
     if name == GROUP:
         names = tuple(str(value) for value in values)
         return Axis(_GROUP_DIMENSION, tuple(values), names, names, tuple((each,) for each in names))
+    if name in CONDITIONS:
+        dimension = CONDITIONS[name]
+        labels = tuple(format_value(_number(value), CONDITION_UNITS[dimension.kind]) for value in values)
+        settings = tuple(f"{lower_label(dimension.label)} {label}" for label in labels)
+        return Axis(dimension, tuple(values), labels, settings, tuple((label,) for label in labels))
     if len(parts) == 1:
         labels = tuple(describe_value(name, _single(value)) for value in values)
         settings = tuple(describe_setting(name, _single(value)) for value in values)
@@ -262,6 +275,8 @@ def make_axis(name: str, values: Sequence[AxisValue]) -> Axis:
 def order_axis_value(name: str, value: AxisValue) -> tuple[Any, ...]:
     """Return the sort key of a value, by its parts in turn; unknown last."""
     parts = split_axis(name)
+    if name in CONDITIONS:
+        return (value is None, _number(value) or 0.0)
     if len(parts) == 1:
         return order_value(name, _single(value))
     if not isinstance(value, tuple):
@@ -273,6 +288,8 @@ def write_axis_value(name: str, value: AxisValue) -> str | None:
     """Return a value in filter syntax: "4k", text unchanged; a combined one as terms; None is unknown."""
     if isinstance(value, tuple):
         return write_filter(add_axis_value(Filter(), name, value))
+    if name in CONDITIONS:
+        return None if value is None else f"{_number(value):.6g}"
     return value if value is None or isinstance(value, str) else write_value(DIMENSIONS[name], value)
 
 
@@ -283,6 +300,10 @@ def add_axis_value(filter: Filter, name: str, value: AxisValue) -> Filter:
     for part, each in zip(parts, own, strict=True):
         filter = filter.with_value(part, each)
     return filter
+
+
+def _number(value: AxisValue) -> float | None:
+    return value if isinstance(value, int | float) else None
 
 
 def _single(value: AxisValue) -> Value | None:

@@ -41,7 +41,7 @@ class ScalingRun:
     host: str
     started_at: Annotated[datetime, Meta(tz=True)]
     value: Annotated[float, Meta(description="of the metric; the median of repetitions")]
-    over: Annotated[float | None, Meta(description="throughput, if the latency is plotted against it")]
+    over: Annotated[float | None, Meta(description="on the x axis: throughput, or the condition of x")]
 
 
 # Columns of rows by what they have of a mark.

@@ -9,10 +9,11 @@ from typing import Final
 import numpy as np
 from msgspec import structs
 
-from benchapp.catalog.dimensions import DIMENSIONS, SERIES_DIMENSIONS, find_dimension
+from benchapp.catalog.dimensions import CONDITIONS, DIMENSIONS, FACT_NAMES, SERIES_DIMENSIONS, find_dimension
 from benchapp.catalog.grammar import Value
 from benchapp.catalog.metrics import get_rate_units
 from benchapp.charts.read.axes import (
+    CONDITION_UNITS,
     GROUP,
     AxisValue,
     BadAxis,
@@ -29,11 +30,13 @@ from benchapp.charts.read.chart import BadChart
 from benchapp.charts.read.scaling_cells import (
     FAILED,
     Grid,
+    SeriesLevels,
     fill_facets,
     list_cell_keys,
     read_runs,
     read_series_levels,
 )
+from benchapp.charts.read.scaling_conditions import count_series, mark_series, place_runs, read_points
 from benchapp.charts.read.scaling_defaults import (
     ChosenAxes,
     add_fixed_terms,
@@ -120,6 +123,8 @@ def _read_scaling(request: ScalingRequest) -> ScalingChart:
     _refuse_twice(axes)
     _place_groups(axes, resolved)
     free = _expand_free(request.free)
+    if axes["x"] in CONDITIONS:
+        return _read_runs_by_condition((resolved, *more), axes, axes["x"], extended=extended, free=free)
     facts = _list_facts(request, axes)
     if more:
         return _read_stack((resolved, *more), axes, extended=extended, free=free)
@@ -133,6 +138,44 @@ def _read_scaling(request: ScalingRequest) -> ScalingChart:
         axes["x"] = max(_DEPTHS, key=lambda name: len(series.valued.distinct(name)))
     chosen = _choose(resolved, series, axes, extended=extended, free=free)
     return build_chart(resolved, series, chosen=chosen)
+
+
+def _read_runs_by_condition(
+    resolved: Sequence[ResolvedRequest],
+    axes: dict[str, str | None],
+    condition: str,
+    *,
+    extended: Sequence[str],
+    free: frozenset[str],
+) -> ScalingChart:
+    """Return the chart of single runs by a condition; each series has a row for each place on x."""
+    first, *more = resolved
+    request = first.request
+    facts = [name for axis in axes.values() if axis for name in split_axis(axis) if name in FACT_NAMES]
+    others = {
+        "metric": more,
+        "over": request.over,
+        "compare_days": request.compare_days,
+        "color": facts,
+    }
+    for parameter in (name for name, value in others.items() if value):
+        raise BadChart(
+            parameter, f"{parameter} cannot be combined with x={condition}, which shows single runs"
+        )
+    name = first.metric.base
+    table, is_cut = read_table(request.filter, [name], groups=first.groups, span=request.span, is_split=False)
+    matching = _select_series(first, table, is_cut=is_cut)
+    points = read_points(first, matching.matching.column("id"), condition)
+    marked = mark_series(matching.matching, points, condition=condition, metric=name)
+    series = replace(matching, matching=marked, valued=marked.select(marked.array(f"{name}.has_level")))
+    chosen = _choose(first, series, axes, extended=extended, free=free)
+    label = CONDITIONS[condition].label
+    over = ScalingMetric(condition, condition, label, CONDITION_UNITS[CONDITIONS[condition].kind], "lower")
+    placed, levels, cut = place_runs(first, points, chosen)
+    rows = MatchingSeries(placed.table, placed.table, matching.ungrouped, is_cut)
+    first = replace(first, over=over)
+    chart = build_chart(first, rows, chosen=placed, levels=levels)
+    return count_series(structs.replace(chart, cut_curves=cut), series.valued, chosen)
 
 
 def _read_stack(
@@ -211,6 +254,8 @@ def _resolve(request: ScalingRequest) -> tuple[ResolvedRequest, ...]:
 
 def _find_metrics(request: ScalingRequest) -> tuple[ScalingMetric, ...]:
     usual = _USUAL_METRIC if request.over is None else _USUAL_LATENCY
+    if request.x in CONDITIONS:
+        usual = _USUAL_LATENCY if CONDITIONS[request.x].kind == "seconds" else "bandwidth_bytes_per_s"
     text = request.metric or usual
     # ",p99" is the usual metric and p99.
     names = [name.strip() for name in (f"{usual}{text}" if text.startswith(",") else text).split(",")]
@@ -273,10 +318,13 @@ def _find_name(parameter: str, name: str | None) -> str | None:
     """Return the full name of an axis; "" for "none", None if not given."""
     if name is None or (name == NONE and parameter != "x"):
         return None if name is None else ""
+    if parameter == "x" and name in CONDITIONS:
+        return name
     try:
         return find_axis(name)
     except BadAxis as error:
-        raise BadChart(parameter, str(error)) from error
+        more = f", {', '.join(CONDITIONS)}" if parameter == "x" else ""
+        raise BadChart(parameter, f"{error}{more}") from error
 
 
 def _place_groups(axes: dict[str, str | None], resolved: ResolvedRequest) -> None:
@@ -365,8 +413,9 @@ def build_chart(
     *,
     chosen: ChosenAxes,
     plotted_ids: Collection[int] | None = None,
+    levels: SeriesLevels | None = None,
 ) -> ScalingChart:
-    """Return the chart; chosen: the series with a value in the fixed dimensions.
+    """Return the chart; chosen: the series with a value in the fixed dimensions. levels: if they were read before.
 
     plotted_ids: the series that determine the values of the axes, if not those of `chosen`.
     """
@@ -380,15 +429,17 @@ def build_chart(
     in_grid = _select_in_grid(fixed, grid)
     omitted = _count_known(plotted, grid) - _select_in_grid(plotted, grid).length
     charted = _select_ids(in_grid, charted_ids)
-    levels = read_series_levels(resolved, charted)
-    runs_maximum = None
-    if request.has_runs:
+    runs_maximum = None if levels is None else CELL_RUNS_MAXIMUM
+    levels = levels or read_series_levels(resolved, charted)
+    if request.has_runs and runs_maximum is None:
         keys = zip(charted.column("id"), list_cell_keys(charted, axes), strict=True)
         cells = {number: key for number, key in keys if number in levels.shown}
         runs_maximum = _share_runs(len(set(cells.values())) * max(1, len(resolved.metrics)))
         levels = replace(levels, runs=read_runs(resolved, charted, cells=cells, maximum=runs_maximum))
     facets = fill_facets(in_grid, levels, grid, resolved)
-    is_past = request.span.to_at is not None or request.compare_days is not None
+    is_past = (
+        request.span.to_at is not None and axes.x not in CONDITIONS
+    ) or request.compare_days is not None
     return ScalingChart(
         request=request,
         shown_filter=add_fixed_terms(request.filter, chosen.fixed),

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from math import log2
 from typing import Final
 
+import numpy as np
+
 from benchapp.catalog.grammar import Value
 from benchapp.charts.read.axes import GROUP, Axis
 from benchapp.charts.read.chart import ChartCell, ChartLine
@@ -36,6 +38,7 @@ from benchapp.charts.rules.scaling_models import (
     WidthValue,
     fit_scaling,
 )
+from benchapp.series.rules import Dependence, fit_dependence
 
 # A difference between patterns is expected.
 _PATTERNS: Final = ("pattern", "rw", "direction")
@@ -119,7 +122,7 @@ def is_target_reached(limit: ScalingLimit, cell: ChartCell, place: int) -> bool 
 
 def find_bends(chart: ScalingChart) -> tuple[Bend, ...]:
     """Return the knee of each line with two points or more, if latency is plotted against throughput."""
-    if chart.over is None:
+    if chart.over is None or chart.is_by_condition:
         return ()
     bends = []
     for row, facet in enumerate(chart.panels):
@@ -136,6 +139,55 @@ def find_bends(chart: ScalingChart) -> tuple[Bend, ...]:
             if len(places) > 1:
                 bends.append(Bend(row, column, None if knee is None else places[knee.place]))
     return tuple(bends)
+
+
+_ROUND_TRIP: Final = "storage_round_trip_s"
+
+
+@dataclass(frozen=True, slots=True)
+class CurveDependence:
+    """The runs of one curve by a condition. low, high: of the condition. fit: None of few runs or a single value.
+
+    below_round_trip: runs with a latency below the round-trip time, which no request that reaches the server can have;
+    None for other conditions and metrics. is_cut: older runs are left out.
+    """
+
+    facet: int
+    line: int
+    n: int
+    low: float
+    high: float
+    fit: Dependence | None
+    below_round_trip: int | None
+    is_cut: bool
+
+
+def find_dependences(chart: ScalingChart) -> tuple[CurveDependence, ...]:
+    """Return the slope of each curve with runs; () unless x is a condition."""
+    if not chart.is_by_condition:
+        return ()
+    is_bounded = chart.x.name == _ROUND_TRIP and chart.metric.unit == "ns"
+    found = []
+    for row, facet in enumerate(chart.panels):
+        for column, line in enumerate(facet.lines):
+            runs = [run for cell in line.cells for run in cell.runs]
+            if not runs:
+                continue
+            x = np.array([run.over for run in runs], dtype=np.float64)
+            y = np.array([run.value for run in runs], dtype=np.float64)
+            found.append(
+                CurveDependence(
+                    facet=row,
+                    line=column,
+                    n=len(runs),
+                    low=float(x.min()),
+                    high=float(x.max()),
+                    fit=fit_dependence(x, y),
+                    below_round_trip=int((y < x).sum()) if is_bounded else None,
+                    is_cut=(facet.value, line.value) in chart.cut_curves,
+                )
+            )
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 from django.utils import timezone
 from msgspec import Meta
 
-from benchapp.catalog.dimensions import DIMENSIONS
+from benchapp.catalog.dimensions import CONDITIONS, DIMENSIONS
 from benchapp.catalog.grammar import Filter, Value
 from benchapp.catalog.metrics import CATALOG, METRIC_WORDS, PERCENTILES, Metric, Unit
 from benchapp.charts.read.axes import (
@@ -228,7 +228,9 @@ class ScalingRequest:
     """
 
     filter: Filter
-    x: str | None = option("x", "axis", help=_DIMENSION)
+    x: str | None = option(
+        "x", "axis", help=f"{_DIMENSION}; or a condition, to show single runs: {', '.join(CONDITIONS)}"
+    )
     metric: str | None = option(
         "metric",
         "axis",
@@ -406,6 +408,7 @@ class ScalingChart(Chart[ScalingFacet], frozen=True, kw_only=True):
     common: dimensions with one known value in all series of the chart. groups: in order. targets: of all metrics; those
     of `metric` are limits of the panels. earlier_at: exclusive. metrics: of the request; more: charts of the further
     ones, with equal axes. cell_runs_maximum: of a cell; None without runs.
+    cut_curves: by a condition, panel and color of those with older runs, which are left out.
     """
 
     request: ScalingRequest
@@ -422,6 +425,7 @@ class ScalingChart(Chart[ScalingFacet], frozen=True, kw_only=True):
     metrics: tuple[ScalingMetric, ...] = ()
     more: tuple["ScalingChart", ...] = ()
     cell_runs_maximum: int | None = None
+    cut_curves: frozenset[tuple[AxisValue, AxisValue]] = frozenset()
 
     @property
     def stack(self) -> tuple["ScalingChart", ...]:
@@ -434,10 +438,20 @@ class ScalingChart(Chart[ScalingFacet], frozen=True, kw_only=True):
         return self.x.dimension.is_continuous or self.request.has_models
 
     @property
-    def draw_mode(self) -> Literal["bars", "lines"]:
-        """Return whether it has bars or lines: as asked; without it, lines for sizes, depths and scaling models."""
+    def draw_mode(self) -> Literal["bars", "lines", "points"]:
+        """Return whether it has bars or lines: as asked; without it, lines for sizes, depths and scaling models.
+
+        Points of a condition.
+        """
+        if self.is_by_condition:
+            return "points"
         is_asked = self.request.draw is not None
         return "lines" if self.request.draw == "lines" or (self.is_curve and not is_asked) else "bars"
+
+    @property
+    def is_by_condition(self) -> bool:
+        """Return whether x is a condition of single runs; `over` is it then, too."""
+        return self.x.name in CONDITIONS
 
     @property
     def positions(self) -> list[float]:
@@ -454,6 +468,8 @@ class ScalingChart(Chart[ScalingFacet], frozen=True, kw_only=True):
 
     def add_value(self, filter: Filter, axis: Axis, value: AxisValue) -> Filter:
         """Return the filter of the series at a value of an axis; of a group, also those that an earlier group took."""
+        if axis.name in CONDITIONS:
+            return filter
         if axis.name != GROUP:
             return add_axis_value(filter, axis.name, value)
         own = next(count.group.filter for count in self.groups if count.group.name == value)

@@ -75,12 +75,13 @@ def read_table(
     maximum: int = SERIES_MAXIMUM,
     facts: Sequence[str] = (),
     span: LevelRange = NOW,
+    is_split: bool = True,
 ) -> tuple[SeriesTable, bool]:
     """Return the measured series of a filter, most recent first, and whether more match than `maximum`.
 
     groups: adds the columns group and group_mask, a bit for each group that the series matches.
     facts: of the environment, on axes; with them, or with terms for them, a row is a group of runs of a series with the
-    same facts: four more queries, up to three for each metric, and maintenance.
+    same facts: four more queries, up to three for each metric, and maintenance; not without is_split.
     span: only series with a run in it, and whether they have a level then; without an end if there are facts.
     Five queries beside Django's cursor, and one for each metric.
     """
@@ -97,7 +98,7 @@ def read_table(
     if groups:
         shared["group"] = number_groups(arrays["group_mask"], groups)
     table = SeriesTable(arrays, shared)
-    if facts or filter.fact_terms:
+    if is_split and (facts or filter.fact_terms):
         table = _split_by_facts(table, filter, list(dict.fromkeys(metrics)), facts, span=span)
     return table, is_cut
 

@@ -4,12 +4,16 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from benchapp.catalog.dimensions import DIMENSIONS
 from benchapp.catalog.metrics import (
+    UNKNOWN,
     format_change_size,
+    format_count,
     format_percent,
+    format_signed_percent,
+    format_three_digits,
     format_value,
     format_with_unit,
     lower_label,
@@ -17,8 +21,10 @@ from benchapp.catalog.metrics import (
 from benchapp.charts.read.axes import GROUP, split_axis
 from benchapp.charts.read.scaling_findings import (
     Bend,
+    CurveDependence,
     TargetReach,
     find_bends,
+    find_dependences,
     find_reach,
     list_confounded,
     list_replaced,
@@ -41,6 +47,7 @@ from benchapp.charts.rules.findings import (
     list_places,
 )
 from benchapp.series.read.titles import describe_value
+from benchapp.series.rules import DEPENDENCE_FROM
 
 # Values of these dimensions can be the subject of a sentence; others are followed by a colon.
 _SUBJECT_DIMENSIONS: Final = ("pattern", "rw")
@@ -312,6 +319,109 @@ def describe_findings(chart: ScalingChart, findings: Sequence[Finding], *, key: 
     return [*sentences, *(_describe_knee(chart, bend, key) for bend in find_bends(chart))]
 
 
+def describe_dependences(
+    chart: ScalingChart, dependences: Sequence[CurveDependence], *, key: str
+) -> Iterator[Sentence]:
+    """Yield a sentence for each curve by a condition; key: the prefix of the table's anchors."""
+    writer = SentenceWriter(chart)
+    for each in dependences:
+        curve = writer.capitalize(writer.name_curve(CurvePlace(each.facet, each.line, 0)).removesuffix(":"))
+        cells = chart.panels[each.facet].lines[each.line].cells
+        anchors = (f"{key}-{each.facet}-{each.line}-{place}" for place, cell in enumerate(cells) if cell.n)
+        yield Sentence(f"{curve}: {describe_dependence(chart, each)}.", tuple(anchors))
+
+
+def describe_dependence(chart: ScalingChart, each: CurveDependence) -> str:
+    """Return what the slope of a curve says over the measured range: "−10 % from 1 to 101, 9 runs"."""
+    newest = "newest " if each.is_cut else ""
+    runs = format_count(each.n, f"{newest}run")
+    if each.fit is None:
+        few = f"fewer than {DEPENDENCE_FROM} runs" if each.n < DEPENDENCE_FROM else "a single value"
+        return f"no slope, {few} ({runs})"
+    unit = chart.over.unit if chart.over else ""
+    span = f"from {format_value(each.low, unit)} to {format_value(each.high, unit)}"
+    if not each.fit.is_significant:
+        return f"no dependence {span} ({runs}, p {each.fit.p:.2f})"
+    start = each.fit.intercept + each.fit.slope * each.low
+    slope = each.fit.slope * (each.high - each.low)
+    size = format_signed_percent(slope / start) if start > 0 else "rises" if slope > 0 else "falls"
+    return f"{size} {span} ({runs})"
+
+
+@dataclass(frozen=True, slots=True)
+class DependenceRow:
+    """The slope of one curve in the table, as text; below: runs below the round-trip time, "" of other conditions."""
+
+    curve: str
+    runs: str
+    slope: str
+    interval: str
+    tau: str
+    p: str
+    below: str
+
+
+def list_dependence_rows(
+    chart: ScalingChart, dependences: Sequence[CurveDependence]
+) -> Iterator[DependenceRow]:
+    """Yield the row of each curve."""
+    writer = SentenceWriter(chart)
+    for each in dependences:
+        fit = each.fit
+        name = writer.name_curve(CurvePlace(each.facet, each.line, 0)).removesuffix(":")
+        low, high = (UNKNOWN, UNKNOWN) if fit is None else (_slope(chart, fit.low), _slope(chart, fit.high))
+        yield DependenceRow(
+            curve=writer.capitalize(name),
+            runs=f"newest {each.n}" if each.is_cut else f"{each.n}",
+            slope=UNKNOWN if fit is None else _slope(chart, fit.slope),
+            interval=UNKNOWN if fit is None else f"{low} to {high}",
+            tau=UNKNOWN if fit is None else f"{fit.tau:+.2f}".replace("-", "−"),
+            p=UNKNOWN if fit is None else "<0.001" if fit.p < 0.001 else f"{fit.p:.3f}",
+            below="" if each.below_round_trip is None else str(each.below_round_trip),
+        )
+
+
+def _slope(chart: ScalingChart, slope: float) -> str:
+    """Return a slope in a unit of the condition that is of the usual size."""
+    unit, sign = chart.over.unit if chart.over else "", "−" if slope < 0 else ""
+    if unit == "ns" == chart.metric.unit:
+        return f"{sign}{format_three_digits(abs(slope))} round trips"
+    scale, name = _SLOPE_UNITS[unit]
+    return f"{sign}{format_value(abs(slope) * scale, chart.metric.unit)} per {name}"
+
+
+# By the unit of the condition: its size in base units, and its name.
+_SLOPE_UNITS: Final = {
+    "count": (1.0, "extent"),
+    "bytes": (2.0**20, "MiB"),
+    "percent": (1.0, "percentage point"),
+    "ns": (1e6, "ms"),
+}
+
+
+def make_dependence_curves(dependences: Sequence[CurveDependence], facet: int) -> list[dict[str, Any]]:
+    """Return the slopes of a panel for the drawing, and the round-trip time, below which no request can be."""
+    own = [each for each in dependences if each.facet == facet]
+    curves = [
+        (
+            each.line,
+            each.low,
+            each.high,
+            [each.fit.intercept + each.fit.slope * x for x in (each.low, each.high)],
+        )
+        for each in own
+        if each.fit is not None
+    ]
+    lines: list[tuple[int | None, float, float, list[float]]] = [*curves]
+    if any(each.below_round_trip is not None for each in own):
+        low, high = min(each.low for each in own), max(each.high for each in own)
+        lines.append((None, low, high, [low, high]))
+    return [
+        {"line": line, "positions": [low, high], "values": ys, "lows": ys, "highs": ys, "predictions": []}
+        for line, low, high, ys in lines
+    ]
+
+
 def _find_curve(finding: Finding) -> tuple[int, int]:
     place = list_places(finding)[0]
     return place.facet, place.line
@@ -385,6 +495,14 @@ def describe_scaling(chart: ScalingChart, findings: Sequence[Finding]) -> str:
         return f"{_name_metrics(chart)}: no data"
     subject = f"{_describe_subject(chart)} {_describe_range(chart)}".strip()
     answers = list(_list_answers(chart, findings))[:_TITLE_PARTS]
+    if chart.is_by_condition:
+        dependences = find_dependences(chart)
+        strong = [each for each in dependences if each.fit is not None and each.fit.is_significant]
+        answers = [describe_dependence(chart, each) for each in (strong or dependences)[:1]]
+        if answers and len(dependences) > 1:
+            first = (strong or list(dependences))[0]
+            curve = SentenceWriter(chart).name_curve(CurvePlace(first.facet, first.line, 0))
+            answers = [f"{curve.removesuffix(':')} {answers[0]}"]
     if not answers:
         return subject
     return f"{subject}: {f'{chart.metric.label}: ' if chart.more else ''}{'; '.join(answers)}"
@@ -436,6 +554,8 @@ def _name_metrics(chart: ScalingChart) -> str:
 def _describe_range(chart: ScalingChart) -> str:
     x = chart.x
     name = x.dimension.name
+    if chart.is_by_condition:
+        return f"by {lower_label(x.dimension.label)}"
     if chart.over is not None:
         return f"over {chart.over.label}, {lower_label(x.dimension.label)} {x.labels[0]} to {x.labels[-1]}"
     if not x.dimension.is_number:

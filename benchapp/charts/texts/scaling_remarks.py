@@ -41,7 +41,7 @@ _CHANGES_NAMED: Final = 3
 def describe_marks(chart: ScalingChart) -> str:
     """Return the caption: what a mark is, and which direction is better."""
     parts = [f"{chart.metric.label}: {_describe_runs(chart)}"]
-    if chart.over is not None:
+    if chart.over is not None and not chart.is_by_condition:
         parts.append(
             f"one point per {lower_label(chart.x.dimension.label)}, plotted against {chart.over.label}"
         )
@@ -75,7 +75,9 @@ def _list_remarks(chart: ScalingChart) -> Iterator[str]:
     yield from _list_open_changes(chart)
     counts = chart.counts
     missing = counts.cells - counts.filled
-    if missing:
+    if chart.is_by_condition:
+        yield "A dependence is not a cause: both may change with time."
+    elif missing:
         yield f"{counts.filled} of {counts.cells} combinations have a value; {_describe_missing(chart)}."
     most = max(len(cell.series_ids) for cell in chart.cells)
     if most > 1:
@@ -137,7 +139,7 @@ def _list_open_changes(chart: ScalingChart) -> Iterator[str]:
 
 def _list_omitted_runs(chart: ScalingChart) -> Iterator[str]:
     """Yield how many runs are shown, if not all."""
-    if chart.cell_runs_maximum is None:
+    if chart.cell_runs_maximum is None or chart.is_by_condition:
         return
     cells = [cell for cell in chart.cells if cell.n]
     shown, known = sum(len(cell.runs) for cell in cells), sum(cell.n for cell in cells)

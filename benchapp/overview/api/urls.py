@@ -3,7 +3,7 @@
 from django.urls import path, register_converter
 
 from benchapp.accounts import api as links
-from benchapp.charts.api import comparison, dependence, history, matrix, scaling
+from benchapp.charts.api import comparison, history, matrix, scaling
 from benchapp.charts.images.frame import FORMATS
 from benchapp.detection import api
 from benchapp.framework.api import audit
@@ -157,7 +157,6 @@ urlpatterns = [
         name="api_scaling_image",
     ),
     path("changes", changes.Changes.as_view(), name="api_changes"),
-    path("dependence", dependence.DependenceView.as_view(), name="api_dependence"),
     path("comparison", comparison.ComparisonView.as_view(), name="api_comparison"),
     path("history", history.Histories.as_view(), name="api_history"),
     path("dimensions", dimensions.Dimensions.as_view(), name="api_dimensions"),

@@ -34,7 +34,7 @@ from benchapp.reports.pages import shared as shared_studies
 from benchapp.reports.pages import studies as study_edits
 from benchapp.requests.pages import run_requests as requests
 from benchapp.requests.pages import schedules
-from benchapp.series.pages import dependence, detection_report, history, runs, series_list
+from benchapp.series.pages import detection_report, history, runs, series_list
 from benchapp.series.pages import provenance as run_report
 from benchapp.series.pages import runs as exclusions
 from benchapp.storage.pages import views as hosts
@@ -167,13 +167,8 @@ urlpatterns = [
     ),
     page("policies/dry-runs/<int:dry_run_id>/", policies.dry_run, "detection#policies"),
     path("policies/dry-runs/<int:dry_run_id>/cancel", policies.change_dry_run, name="cancel_dry_run"),
-    page(
-        "dependence/",
-        dependence.dependence,
-        "deciding#dependence-on-a-condition",
-        "Metric by condition",
-        "fragmentation extents round-trip scatter",
-    ),
+    # Links of before conditions were an axis of Scaling.
+    path("dependence/", scaling.redirect_dependence, name="dependence"),
     page("compare/", comparison.compare, "comparing", "Compare", "comparison difference before after"),
     page("studies/", studies.studies, "studies", "Studies", "reports"),
     page("studies/add", study_edits.add_study, "studies", "New study", "create report"),

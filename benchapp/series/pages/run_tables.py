@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
+from benchapp.catalog.dimensions import CONDITIONS
 from benchapp.catalog.metrics import (
     CATALOG,
     KIND_NAMES,
@@ -23,7 +24,6 @@ from benchapp.catalog.metrics import (
 from benchapp.framework.pages.number_columns import Column, NumberCell, make_cells, make_columns
 from benchapp.models import Measurement
 from benchapp.models.measurement import find_kind
-from benchapp.series.read.dependence import CONDITIONS
 from benchapp.series.read.runs import (
     LevelComparison,
     MeasurementSummary,

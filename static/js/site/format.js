@@ -6,6 +6,7 @@ const SCALES = {
   s: [[1, "s"]],
   bytes: [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]],
   percent: [[1, "%"]],
+  count: [[1, ""]],
 };
 
 const SI_RATES = SCALES["bytes/s"];
@@ -29,6 +30,9 @@ const THIN_SPACE = "\u202f";
 export function formatValue(value, unit) {
   if (value === null || value === undefined || !Number.isFinite(value)) {
     return UNKNOWN;
+  }
+  if (unit === "count") {
+    return groupThousands(Math.round(value));
   }
   if (unit === "operations/s") {
     return formatCount(value);

@@ -47,7 +47,6 @@ ROWS = {
     "/api/v1/scaling": "cells",
 }
 OWN_COLUMNS = {
-    "/api/v1/dependence": ["series", "run", "condition", "value"],
     "/api/v1/series/{series_id}/histogram": [
         *("from_at", "to_at", "runs", "last_run", "bucket", "from_ns", "to_ns", "operations")
     ],
@@ -58,7 +57,6 @@ QUERIES: dict[str, dict[str, Any]] = {
     "/api/v1/comparison": {"a": "host:db-1", "b": "host:db-2", "q": "rw:randread"},
     "/api/v1/experiment": {"a": "host:db-1", "b": "host:db-2", "from": "2026-01-01"},
     "/api/v1/layouts": {"iops": "1"},
-    "/api/v1/dependence": {"metric": "iops", "q": "host:db-1"},
     "/api/v1/history": {"metrics": "iops,latency_p99_ns", "q": "host:db-1"},
 }
 # Digits from the first that is not 0, of a number with a fraction.
@@ -220,7 +218,7 @@ def test_headers_state_what_csv_and_ndjson_leave_out(admin: Client, names: dict[
             assert len(stated[path, answer_format]) == len(columns), (path, answer_format)
 
     assert stated["/matrix", "ndjson"] == ["false", "false", "0", "0", "0"]
-    assert {path for path, _ in stated} >= {"/scaling", "/comparison", "/layouts", "/dependence"}
+    assert {path for path, _ in stated} >= {"/scaling", "/comparison", "/layouts"}
 
 
 def test_lines_that_leave_something_out_are_another_version() -> None:

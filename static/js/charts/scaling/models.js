@@ -9,22 +9,26 @@ export function listModelPositions({ models }) {
 }
 
 /**
- * Draw the models of a panel. models: [{line, positions, values, lows, highs, predictions: [{position, value, label}]}],
+ * Draw the models of a panel. models: [{line (null: of all), positions, values, lows, highs, predictions: [{position, value, label}]}],
  * as the page carries them; bars show the curve at the measured widths only.
  */
 export function drawModels(models, styles, { colors, prepared }) {
   return {
     id: "models",
     beforeDatasetsDraw(chart) {
-      draw(chart, (ctx, model, locate) => fillBand(ctx, model, { locate, color: withAlpha(styles[model.line].paint, 0.14) }));
+      draw(chart, (ctx, model, locate) => fillBand(ctx, model, { locate, color: withAlpha(paintOf(model), 0.14) }));
     },
     afterDatasetsDraw(chart) {
       draw(chart, (ctx, model, locate) => {
-        strokeCurve(ctx, model, { locate, color: styles[model.line].paint });
-        markPredictions(ctx, model, { locate, color: styles[model.line].paint, colors, label: chart.options.font?.family });
+        strokeCurve(ctx, model, { locate, color: paintOf(model) });
+        markPredictions(ctx, model, { locate, color: paintOf(model), colors, label: chart.options.font?.family });
       });
     },
   };
+
+  function paintOf({ line }) {
+    return line === null ? colors.ink : styles[line].paint;
+  }
 
   function draw(chart, each) {
     const { ctx, chartArea } = chart;

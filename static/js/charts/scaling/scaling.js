@@ -301,7 +301,7 @@ function makeDataset({ prepared, colors }, line, index) {
     parsing: false,
     borderColor: color,
     borderDash: style.dash,
-    borderWidth: 2,
+    borderWidth: prepared.draw === "points" ? 0 : 2,
     pointStyle: style.shape,
     pointRadius: 4,
     pointBackgroundColor: color,
@@ -349,7 +349,7 @@ function makeOverScale({ over, panels }, colors) {
   const values = panels.flatMap(({ marks }) => marks.map(({ cell }) => cell.over)).filter((value) => value !== null);
   const scale = chooseScale(values, over.unit);
   const unitName = nameUnit(scale, over.unit);
-  const name = over.label === unitName ? over.label : `${over.label}, ${unitName}`;
+  const name = unitName === "" || over.label === unitName ? over.label : `${over.label}, ${unitName}`;
   const axis = makeValueScale({ domain: lineDomain([0, ...values], scale.divisor), scale, isLog: false }, { colors, name });
   return { ...axis, border: { color: colors.fieldLine }, grid: { drawOnChartArea: false, color: colors.fieldLine, tickLength: 4 } };
 }
