@@ -206,7 +206,8 @@ class Dependence:
     """y by x of n points.
 
     slope: unit of y per unit of x; low, high: its 95 % interval, not beyond the slopes that occur. intercept: of the
-    line through the medians. tau: Kendall's tau-b, from -1 to 1. p: two-sided, that a dependence is chance.
+    line with as many points above it as below. tau: Kendall's tau-b, from -1 to 1. p: two-sided, that a dependence is
+    chance.
     """
 
     n: int
@@ -246,7 +247,7 @@ def fit_dependence(x: _Floats, y: _Floats) -> Dependence | None:
         slope=slope,
         low=float(slopes[max(0, int(np.floor(middle - half)))]),
         high=float(slopes[min(len(slopes) - 1, int(np.ceil(middle + half)))]),
-        intercept=float(np.median(y) - slope * np.median(x)),
+        intercept=float(np.median(y - slope * x)),
         tau=score / sqrt(float(np.count_nonzero(across)) * float(np.count_nonzero(up))),
         p=min(1.0, erfc(max(abs(score) - 1, 0.0) / sqrt(2 * variance))),
     )

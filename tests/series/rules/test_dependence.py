@@ -38,6 +38,18 @@ def test_line_through_exact_points_is_exact():
     assert found.is_significant
 
 
+def test_as_many_points_lie_above_the_line_as_below():
+    generator = np.random.default_rng(5)
+    # Skewed: the medians of x and y are no point of the line.
+    x = generator.exponential(100, 41)
+    y = 90 - 0.1 * x + generator.normal(0, 4, 41)
+
+    found = fit_dependence(x, y)
+
+    beside = y - found.intercept - found.slope * x
+    assert (np.count_nonzero(beside > 1e-9), np.count_nonzero(beside < -1e-9)) == (20, 20)
+
+
 @pytest.mark.parametrize(
     ("x", "y"),
     [(np.arange(7.0), np.arange(7.0)), (np.ones(20), np.arange(20.0)), (np.arange(20.0), np.ones(20))],
