@@ -168,7 +168,7 @@ urlpatterns = [
     page("policies/dry-runs/<int:dry_run_id>/", policies.dry_run, "detection#policies"),
     path("policies/dry-runs/<int:dry_run_id>/cancel", policies.change_dry_run, name="cancel_dry_run"),
     # Links of before conditions were an axis of Scaling.
-    path("dependence/", scaling.redirect_dependence, name="dependence"),
+    path("dependence/", scaling.redirect_dependence),
     page("compare/", comparison.compare, "comparing", "Compare", "comparison difference before after"),
     page("studies/", studies.studies, "studies", "Studies", "reports"),
     page("studies/add", study_edits.add_study, "studies", "New study", "create report"),
