@@ -23,7 +23,7 @@ from agent.quantities import format_value
 from agent.redaction import remove_from_document
 from agent.storage.mounts import find_mount
 
-# filefrag may read the map of a file of terabytes, xfs_db that of a whole filesystem.
+# filefrag may read the map of a file of terabytes. xfs_db may read the map of a whole filesystem.
 _MAP_TIMEOUT_S = 30.0
 _BLOCK_SIZE = re.compile(r"\bblocks? of (\d{1,9}) bytes\b")
 _FILEFRAG_LINE = re.compile(r"\s*\d+:\s*(\d+)\.\.\s*(\d+):\s*(\d+)\.\.\s*(\d+):\s*(\d+):")

@@ -77,7 +77,7 @@ def _write_command(schedule: Schedule, session: Session, *, is_cron: bool) -> tu
 
 
 def choose_kind(machine: Machine, installed: Sequence[InstalledSchedule]) -> str:
-    """Return "cron" or "systemd": that of the installed schedules, the poll first; else the one that is running."""
+    """Return "cron" or "systemd", as schedules are installed (the poll first), else as the host runs."""
     ordered = sorted(installed, key=lambda one: (not one.schedule.is_poll, not one.schedule.is_from_server))
     if ordered:
         return ordered[0].kind

@@ -79,7 +79,7 @@ def run_profile(arguments: argparse.Namespace, session: Session) -> ExitCode:
 def _report_attempt(request: RunRequest, error: AgentError, session: Session, *, started_at: float) -> None:
     """Store why an unattended run has no result; on a full disk it is reported by nothing but the exit code."""
     attempt_id = str(uuid.uuid4())
-    # As runs name it: the server finds the drive of a path, but not that of a device node.
+    # As runs name it: the server finds the drive of a path, and none for a device node.
     path, config = os.path.realpath(request.directory), session.config
     sends_serials = request.sends_serials or config.sends_serials
     storage = describe_storage(path, sends_serials=sends_serials) if request.plan.device else None
@@ -286,7 +286,7 @@ def _wait_for_start(arguments: argparse.Namespace, request: RunRequest, *, sessi
 
 
 def _skip_run(busy: TooBusy, request: RunRequest, *, session: Session, code: ExitCode) -> ExitCode:
-    """Skip the run under --skip-if-busy, else raise TooBusy. code: of the delivery, of which only REJECTED counts."""
+    """Skip the run under --skip-if-busy, else raise TooBusy. code: exit code of the delivery; only REJECTED counts."""
     if not request.limits.is_quiet:
         raise busy
     session.console.note(f"skipped: {busy}")

@@ -63,8 +63,8 @@ class SeriesTable:
     Names: those of dimensions and of several combined (a value is a tuple; None if all parts are unknown), id,
     measurement_count, last_at, badges, and for each metric METRIC.has_level: whether it has a current level.
 
-    With facts of the environment a row is a group of runs of a series: id is the number of the row, series_id that of
-    the series; group_levels has the levels by metric and id. None without such facts: then both ids are the same.
+    With facts of the environment a row is a group of runs of a series. id is the number of the row, series_id is the
+    id of its series. group_levels has the levels by metric and id; None without such facts: then both ids are the same.
     """
 
     def __init__(

@@ -38,7 +38,7 @@ _BOUNDS: Final = (2, 4, 10, 20, 50, 100, 250, 500, 750, 1000, *_BOUNDS_FROM_US)
 
 
 def read_json_latency(printed: PrintedLatency | None, scale: int) -> Latency | None:
-    """Read slat, clat or lat, of which one unit is `scale` ns; None where fio counted no samples."""
+    """Read slat, clat or lat in units of `scale` ns; None where fio counted no samples."""
     if printed is None:
         return None
     count, minimum, maximum, mean = printed.N, printed.min, printed.max, printed.mean

@@ -1,7 +1,7 @@
 """Find the JSON reports of fio in a text that may contain anything else; always in one pass.
 
 Of JSON that the strict decoder rejected, every value that is valid is read, and no other. A damaged value is dropped
-alone, or with its histogram. The result has the same type as that of the decoder.
+alone, or with its histogram. The result has the type that the decoder returns.
 """
 
 import json

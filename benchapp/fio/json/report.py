@@ -285,7 +285,7 @@ def _has_widened(old: PrintedLatency | None, new: PrintedLatency | None) -> bool
     return (new.min or 0) <= (old.min or 0) and (new.max or 0) >= old.max
 
 
-# groupid -1 as unsigned: a job with stats=0, of which fio prints zeros.
+# groupid -1 as unsigned: a job with stats=0. fio prints zeros for it.
 _NO_GROUP: Final = 2**32 - 1
 # Before it, numjobs of the global section is not in the options.
 NUMJOBS_LISTED: Final[Version] = (3, 4, 0)
