@@ -21,6 +21,7 @@ from benchapp.catalog.metrics import (
     format_value,
     lower_label,
 )
+from benchapp.framework.pages.page_context import write_kept
 from benchapp.framework.pages.series_marks import show_mark
 from benchapp.framework.times import (
     format_clock,
@@ -39,6 +40,12 @@ _STEPS: Final = ((86_400 * 365, "year"), (86_400 * 30, "month"), (86_400, "day")
 _AFTER_NUMBER: Final = re.compile(r"([0-9×]) (?=[^·])")
 _BINARY: Final = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 _NOT_STATED: Final = "not reported by the host"
+
+
+@register.simple_tag(takes_context=True)
+def kept(context: Mapping[str, Any], names: Iterable[str]) -> str:
+    """Return the query string of a link of the bar or of a tab."""
+    return write_kept(names, context["request"], context)
 
 
 @register.filter

@@ -102,7 +102,7 @@ def test_run_page_leads_to_its_report_and_back(visit: Visit, world: World) -> No
 
     assert HOSTILE in watched.page.inner_text("[aria-labelledby=ignored] pre")
     assert watched.page.query_selector_all("img") == []
-    watched.page.click(".crumbs a[href*='/runs/'] >> nth=-1")
+    watched.page.click(".page-head a[href*='/runs/']")
     watched.page.wait_for_url(f"**{world.traced_run}")
 
 

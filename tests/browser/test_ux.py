@@ -21,7 +21,7 @@ TASKS: dict[str, tuple[str, list[Click], str, str]] = {
     ),
     "Chart throughput over stripe width by volume type": (
         "/",
-        ["nav.places a:text-is('Scaling')", ("link", "Stripes by volume type")],
+        ["nav.places a:text-is('Explore')", ("link", "Stripes by volume type")],
         r"/scaling/\?x=stripe_count&color=volume_type",
         "stripes",
     ),
@@ -112,7 +112,7 @@ TASKS: dict[str, tuple[str, list[Click], str, str]] = {
     "Share a report with somebody without an account": (
         "/",
         [
-            "nav.places a:text-is('Scaling')",
+            "nav.places a:text-is('Explore')",
             "summary:text-is('Save')",
             ("link", "Save as a study"),
             ("button", "^Save$"),

@@ -68,9 +68,7 @@ def test_page_is_a_view_a_template_a_row_and_a_link(tmp_path: Path) -> None:
         before='    page("hosts/", ',
     )
     tree.insert(
-        "templates/base.html",
-        """<a href="{% url 'volumes' %}">Volumes</a>""",
-        before="""<a href="{% url 'signed_links' %}">""",
+        "benchapp/framework/pages/page_context.py", '"volumes", ', before='"schedules", "run_requests"'
     )
     tree.insert("tests/access_table.py", '    "volumes/": (PAGE_READERS,),\n', before='    "hosts/": (PAGE_')
     tree.insert(
@@ -86,4 +84,4 @@ def test_page_is_a_view_a_template_a_row_and_a_link(tmp_path: Path) -> None:
         "searched": ["Volumes"],
         "is_in_table": True,
     }
-    assert tree.changed == {urls, "templates/base.html", *tables}
+    assert tree.changed == {urls, "benchapp/framework/pages/page_context.py", *tables}

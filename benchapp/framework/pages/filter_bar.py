@@ -54,7 +54,6 @@ class FilterBar:
 
     text: in the canonical form, including legacy parameters and the two fields; as typed if it is not valid, and the
     filter is empty then. typed: as typed in any case. instead: corrections of the error. others: all other parameters.
-    kept: query string with the filter and the time range, which links of the navigation bar have; "" without both.
     resolved_url: the page with the time range and the metric of the text as parameters; None if it has neither.
     hidden: (name, value) of parameters that do not depend on the filter. action: path of the page; clear_url: the page
     without filter, None if there is none. offered: dimensions to add, as options. form: of the
@@ -78,7 +77,6 @@ class FilterBar:
     instead: tuple[str, ...] = ()
     others: tuple[tuple[str, str], ...] = ()
     resolved_url: str | None = None
-    kept: str = ""
 
     @property
     def suggestions(self) -> list[tuple[str, str]]:
@@ -143,7 +141,6 @@ def make_filter_bar(
         instead=problem.suggestions if problem else (),
         others=tuple(rest),
         resolved_url=_resolve(query, path, rest),
-        kept=_link("", "" if problem else text, [each for each in rest if each[0] in RANGE]),
     )
 
 
@@ -169,11 +166,8 @@ def refuse_address(
         if name not in _OWN and value != ""
     )
     fields = "framework/_parameter_fields.html" if errors else ""
-    kept = _link("", write_filter(bar.filter), []) if bar else ""
-    shown = bar and replace(
-        bar, hidden=() if errors else given, form=None, time_range=None, fields=fields, kept=kept
-    )
-    context = {"bar": shown, "errors": errors, "parameters": given, "path": request.path}
+    shown = bar and replace(bar, hidden=() if errors else given, form=None, time_range=None, fields=fields)
+    context = {"bar": shown, "errors": errors, "parameters": given, "path": request.path, "kept_only": ("q",)}
     return render(request, "framework/bad_address.html", context, status=400)
 
 

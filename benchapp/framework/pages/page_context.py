@@ -4,7 +4,7 @@ Preferences apply to pages only: answers of the API, images and pages of shared 
 Pages of signed-in users are in no cache (security.py), and cached results of queries have values, not texts.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import tzinfo
@@ -22,17 +22,22 @@ from django.utils import timezone
 from benchapp import __version__
 from benchapp.catalog.metrics import show_rates_in
 from benchapp.framework.pages.access import View, can
+from benchapp.framework.read.binary_columns import fetch_rows
 from benchapp.framework.times import find_zone, name_zone
-from benchapp.incidents.read.incidents import count_new
-from benchapp.models import BROWSER_ZONE, RateUnits, Role, User
+from benchapp.incidents.read.incidents import Tab, match_tab
+from benchapp.models import BROWSER_ZONE, DetectionPolicy, RateUnits, Role, User, WantedSchedule
+
+TIMES: Final = ("from", "to", "zone")
+RANGED: Final = ("q", *TIMES)
+CHARTED: Final = (*RANGED, "metric")
 
 
 @dataclass(frozen=True, slots=True)
 class SitePage:
     """One page. documentation: page and section of docs/, "" without.
 
-    label: the name by which the search finds it, "" if it does not; words: other words for it. role: who may open it,
-    None: every reader.
+    label: its title in tabs, in the browser and in the search, "" if none leads to it; words: other words for it.
+    role: who may open it, None: every reader. keeps: parameters that links of the bar and of tabs take along.
     """
 
     name: str
@@ -40,11 +45,17 @@ class SitePage:
     label: str
     words: str
     role: Role | None
+    keeps: tuple[str, ...]
 
     @property
     def url(self) -> str:
         """Return the path of a page without arguments."""
-        return reverse(self.name)
+        return _find_path(self.name)
+
+
+def may_open(page: SitePage, visitor: User | None) -> bool:
+    """Return whether a page is for this visitor, who may read; None: anonymous."""
+    return page.role is None or can(visitor, page.role)
 
 
 # By the name of the URL; filled by benchapp/overview/pages/urls.py.
@@ -52,19 +63,19 @@ PAGES: Final[dict[str, SitePage]] = {}
 
 
 def page(
-    route: str, view: View, documentation: str, label: str = "", words: str = "", *, name: str = ""
+    route: str,
+    view: View,
+    documentation: str,
+    label: str = "",
+    words: str = "",
+    *,
+    keeps: tuple[str, ...] = (),
+    name: str = "",
 ) -> URLPattern:
     """Return the URL of a page, and list the page (see SitePage). name: of the URL, the view's if it is the same."""
     name = name or view.__name__
-    PAGES[name] = SitePage(name, documentation, label, words, getattr(view, "role", None))
+    PAGES[name] = SitePage(name, documentation, label, words, getattr(view, "role", None), keeps)
     return path(route, view, name=name)
-
-
-def find_help(request: HttpRequest) -> str:
-    """Return page and section of docs/ for the page that this request shows, "" without."""
-    match = request.resolver_match
-    known = PAGES.get(match.view_name) if match else None
-    return known.documentation if known else ""
 
 
 # Links of mails and other sites have them, to count visits: they are no request to the page.
@@ -151,58 +162,148 @@ def _list_taken(asked: Iterable[str]) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class NavigationPlace:
-    """One entry of the navigation bar. sections: first parts of the paths of its pages. has_filter: takes a filter."""
+class Place:
+    """One entry of the navigation bar. names: of its pages, the tabs; the entry leads to the first."""
 
     label: str
-    view: str
-    sections: frozenset[str]
-    has_filter: bool = True
+    names: tuple[str, ...]
 
 
 PLACES: Final = (
-    NavigationPlace("Scaling", "scaling", frozenset({"scaling", "layouts", "prices"})),
-    NavigationPlace("Matrix", "matrix", frozenset({"matrix"})),
-    NavigationPlace("History", "series_list", frozenset({"series", "history"})),
-    NavigationPlace("Runs", "runs", frozenset({"runs"})),
-    NavigationPlace("Compare", "compare", frozenset({"compare"}), has_filter=False),
-    NavigationPlace("Incidents", "incidents", frozenset({"incidents", "maintenance", "policies"})),
-    NavigationPlace("Studies", "studies", frozenset({"studies"}), has_filter=False),
-    NavigationPlace("Hosts", "hosts", frozenset({"hosts", "tokens"})),
-    NavigationPlace("Uploads", "uploads", frozenset({"uploads"}), has_filter=False),
+    Place("Overview", ("home",)),
+    Place("Explore", ("scaling", "matrix", "history", "compare", "runs")),
+    Place("Incidents", ("incidents", "benchmark_health", "planned_events", "detection_policies")),
+    Place("Choose a layout", ("layouts",)),
+    Place("Hosts", ("hosts", "schedules", "run_requests", "uploads")),
+    Place("Reports", ("studies", "saved_views")),
 )
+# The menu with the name of the user.
+ACCOUNT: Final = Place(
+    "Account", ("account", "subscriptions", "signed_links", "people", "tokens", "audit_records")
+)
+# Pages below a tab whose addresses begin differently.
+_BELOW: Final = {
+    "/series/": "history",
+    "/experiment/": "compare",
+    "/overview/": "home",
+    "/prices/": "layouts",
+}
+# These tabs are shown from the first row on; before, their pages are linked where they are of use, and searched.
+_FROM_FIRST_ROW: Final = {"schedules": WantedSchedule, "detection_policies": DetectionPolicy}
+OPEN_SHOWN_MAXIMUM: Final = 99
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One rendered entry. takes_filter: its link has the filter. new: number of items nobody has opened yet."""
+    """One rendered entry. current: value of aria-current, "" if elsewhere. badge: number of open incidents, "" at 0."""
 
     label: str
-    url: str
-    is_here: bool
-    takes_filter: bool
-    new: int = 0
+    page: SitePage
+    current: str
+    badge: str = ""
 
 
 def describe_frame(request: HttpRequest) -> dict[str, Any]:
-    """Return navigation, permissions and preferences of this visitor, documentation of the page, version."""
-    section = request.path_info.split("/")[1]
+    """Return navigation, permissions and preferences of this visitor, title and documentation of the page, version."""
     visitor = find_visitor(request)
     may_see = settings.PUBLIC_READ or visitor is not None
     suffix = f"?{urlencode({'q': visitor.default_filter})}" if visitor and visitor.default_filter else ""
+    match = request.resolver_match
+    known = PAGES.get(match.view_name) if match else None
     return {
-        "places": [_link_place(place, section) for place in PLACES] if may_see else [],
-        # Links have the filter of the page; the default filter of the user on pages without a filter bar.
-        "default_query": suffix,
+        **(_describe_places(request.path_info, visitor) if may_see else {}),
         "home_url": f"{_find_path('home')}{suffix}",
         "preferences": _describe_preferences(visitor),
         "may_see": may_see,
         "is_editor": can(visitor, Role.EDITOR),
         "is_admin": can(visitor, Role.ADMIN),
-        "help": find_help(request),
+        "page_title": known.label if known else "",
+        "help": known.documentation if known else "",
         "unknown_parameters": describe_unknown(request.GET),
         "version": __version__,
     }
+
+
+def _describe_places(address: str, visitor: User | None) -> dict[str, Any]:
+    """Return the entries of the bar, the tabs of the one that has the address, and the menu of the account."""
+    tab = _find_tab(address)
+    here = next((place for place in (*PLACES, ACCOUNT) if tab in place.names), None)
+    open_count, filled = _read_state()
+    badge = f"{OPEN_SHOWN_MAXIMUM}+" if open_count > OPEN_SHOWN_MAXIMUM else str(open_count or "")
+
+    def link(name: str) -> Link:
+        return Link(PAGES[name].label, PAGES[name], "page" if name == tab else "")
+
+    def list_pages(place: Place) -> list[Link]:
+        return [
+            link(name)
+            for name in place.names
+            if may_open(PAGES[name], visitor)
+            and (name == tab or name not in _FROM_FIRST_ROW or name in filled)
+        ]
+
+    tabs = list_pages(here) if here else []
+    return {
+        "places": [
+            Link(
+                place.label,
+                PAGES[place.names[0]],
+                "true" if place is here else "",
+                badge if place.label == "Incidents" else "",
+            )
+            for place in PLACES
+        ],
+        "current_place": here,
+        "page_tabs": tabs if len(tabs) > 1 else (),
+        "account_pages": list_pages(ACCOUNT) if visitor else (),
+    }
+
+
+def _find_tab(address: str) -> str:
+    """Return the name of the page of a place that has the longest beginning of an address; "" without one."""
+    begins = {_find_path(name): name for place in (*PLACES, ACCOUNT) for name in place.names} | _BELOW
+    found = [begin for begin in begins if address == begin or (begin != "/" and address.startswith(begin))]
+    return begins[max(found, key=len)] if found else ""
+
+
+def _read_state() -> tuple[int, set[str]]:
+    """Return the number of open incidents, at most one more than is shown, and the tabs that have rows; one query.
+
+    Nothing while the database is not available, as error pages use this too.
+    """
+    # On every page: to compose the query takes twenty times as long as to run it.
+    is_open = match_tab(Tab.OPEN)
+    have_rows = ", ".join(
+        f"EXISTS (SELECT FROM {model._meta.db_table})" for model in _FROM_FIRST_ROW.values()
+    )
+    query = (
+        "SELECT (SELECT count(*) FROM (SELECT FROM benchapp_incident"  # noqa: S608
+        f" WHERE {is_open.text} LIMIT %s) AS counted), {have_rows}"
+    )
+    try:
+        ((count, *filled),) = fetch_rows(query, [*is_open.values, OPEN_SHOWN_MAXIMUM + 1])
+    except DatabaseError:
+        return 0, set()
+    return count, {name for name, has_rows in zip(_FROM_FIRST_ROW, filled, strict=True) if has_rows}
+
+
+def write_kept(names: Iterable[str], request: HttpRequest, context: Mapping[str, Any]) -> str:
+    """Return the query string with which a link to another page shows the same; "" without parameters.
+
+    names: of SitePage.keeps. context: of the page; its filter bar, if it has one, has the filter, otherwise the address
+    or the default filter of the user. Of an address with errors the filter alone is kept (kept_only).
+    """
+    given = dict(request.GET.lists())
+    match = request.resolver_match
+    if match and "series_id" in match.kwargs:
+        given["series"] = [match.kwargs["series_id"]]
+    if bar := context.get("bar"):
+        given["q"] = ["" if bar.error else bar.text]
+    elif "q" not in given and (visitor := find_visitor(request)):
+        given["q"] = [visitor.default_filter]
+    taken = [name for name in names if name in context.get("kept_only", names)]
+    query = urlencode([(name, value) for name in taken for value in given.get(name, ()) if value != ""])
+    return f"?{query}" if query else ""
 
 
 def _describe_preferences(visitor: User | None) -> dict[str, Any]:
@@ -218,23 +319,10 @@ def _describe_preferences(visitor: User | None) -> dict[str, Any]:
     }
 
 
-def _link_place(place: NavigationPlace, section: str) -> Link:
-    new = _count_new() if place.view == "incidents" else 0
-    return Link(place.label, _find_path(place.view), section in place.sections, place.has_filter, new)
-
-
 @cache
 def _find_path(view: str) -> str:
     """Return the path of a page without arguments, which never changes."""
     return reverse(view)
-
-
-def _count_new() -> int:
-    """Return the number of new regressions; 0 while the database is not available, as error pages use this too."""
-    try:
-        return count_new()
-    except DatabaseError:
-        return 0
 
 
 def make_base_url(request: HttpRequest) -> str:

@@ -186,10 +186,10 @@ def format_list_title(counts: Mapping[str, int]) -> str:
     """Return the title of the list with the number of active and upcoming windows."""
     running, coming = counts[PlannedEventState.ACTIVE], counts[PlannedEventState.UPCOMING]
     if not running and not coming:
-        return "Maintenance & expected changes: none active or upcoming"
+        return "Planned events: none active or upcoming"
     parts = [f"{running} active"] if running else []
     parts += [f"{coming} upcoming"] if coming else []
-    return f"Maintenance & expected changes: {', '.join(parts)}"
+    return f"Planned events: {', '.join(parts)}"
 
 
 def format_title(row: PlannedEvent) -> str:

@@ -22,7 +22,7 @@ from benchapp.incidents.read.changes import (
 )
 from benchapp.incidents.read.series_status import SEVERITY_ORDER
 from benchapp.incidents.rules.incidents import measure_multiple
-from benchapp.models import Change, ChangeState, Incident, IncidentEvent, IncidentState, User, name_person
+from benchapp.models import Change, ChangeState, Incident, IncidentEvent, User, name_person
 from benchapp.models.filtering import match_changes
 
 
@@ -184,8 +184,6 @@ CHANGES_MAXIMUM: Final = 500
 _BY_SIZE: Final = ChangeOrder()
 EVENTS_MAXIMUM: Final = 500
 _PEOPLE_MAXIMUM: Final = 500
-# Upper bound of the counter in the navigation bar.
-COUNT_MAXIMUM: Final = 99
 # How long the inbox offers to undo a person's last action.
 _FRESH: Final = timedelta(hours=1)
 _SEVERITY_RANK: Final = f"array_position(ARRAY{[severity.value for severity in SEVERITY_ORDER]}, severity)"
@@ -296,22 +294,11 @@ def list_incidents_by_id(incident_ids: Sequence[int]) -> list[Incident]:
     return _read_incidents(match, order="started_at DESC, incident.id DESC", limit=len(incident_ids))
 
 
-def count_new() -> int:
-    """Count new regressions, those of the tab, at most 99; one query over the index of states."""
-    # On every page: to compose the query takes twenty times as long as to run it.
-    ((count,),) = fetch_rows(
-        "SELECT count(*) FROM (SELECT FROM benchapp_incident WHERE state = %s AND is_open"
-        " AND is_regression AND (snoozed_until IS NULL OR snoozed_until <= %s) LIMIT %s) AS new",
-        [IncidentState.NEW.value, timezone.now(), COUNT_MAXIMUM],
-    )
-    return int(count)
-
-
 def count_tabs(filters: IncidentFilter) -> dict[Tab, int]:
     """Count the incidents of the tabs of unresolved regressions, whatever the tab of the filter; one query."""
     asked = _match_incidents(replace(filters, tab=Tab.ALL)).and_also("state <> 'resolved'")
     tabs = (Tab.OPEN, Tab.NEW, Tab.ACKNOWLEDGED, Tab.SNOOZED, Tab.RECOVERED)
-    own = [_match_tab(tab) for tab in tabs]
+    own = [match_tab(tab) for tab in tabs]
     counts = ", ".join(f"count(*) FILTER (WHERE {each.text})" for each in own)
     (row,) = fetch_rows(
         f"SELECT {counts} FROM benchapp_incident incident WHERE {asked.text}",  # noqa: S608
@@ -371,7 +358,7 @@ class _Condition:
 
 
 def _match_incidents(filters: IncidentFilter) -> _Condition:
-    tab = _match_tab(filters.tab)
+    tab = match_tab(filters.tab)
     found = _Condition("merged_into_id IS NULL").and_also(tab.text, *tab.values)
     if filters.match.terms or filters.match.words:
         of_it = Change.objects.filter(match_changes(filters.match), incident__isnull=False)
@@ -386,7 +373,8 @@ def _match_incidents(filters: IncidentFilter) -> _Condition:
     return found
 
 
-def _match_tab(tab: Tab) -> _Condition:
+def match_tab(tab: Tab) -> _Condition:
+    """Return the condition of the incidents of a tab, without the columns of other tables."""
     if tab == Tab.ALL:
         return _Condition("TRUE")
     if tab == Tab.IMPROVEMENTS:

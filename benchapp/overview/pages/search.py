@@ -16,10 +16,10 @@ from benchapp.catalog.dimensions import FILTER_DIMENSIONS, get_filter_dimension
 from benchapp.catalog.filter_phrases import list_phrases
 from benchapp.catalog.grammar import BadFilter, Filter, Query, parse_query, parse_term, write_filter
 from benchapp.catalog.spelling import suggest_corrections
-from benchapp.framework.pages.access import can, may_read
+from benchapp.framework.pages.access import may_read
 from benchapp.framework.pages.filter_bar import describe_filter
-from benchapp.framework.pages.page_context import PAGES, SitePage, find_visitor
-from benchapp.models import Role, User
+from benchapp.framework.pages.page_context import PAGES, SitePage, find_visitor, may_open
+from benchapp.models import User
 from benchapp.overview.pages.docs.views import TooManyWords, list_pages, search_pages
 from benchapp.overview.read.search import SEARCHES, SearchHit, SearchKind, rank_match, search_series
 from benchapp.reports.pages.saved_views import list_view_lines
@@ -98,7 +98,7 @@ def find_results(text: str, visitor: User | None) -> list[ResultGroup]:
 
     visitor: of a page that this visitor may read; pages and actions are those of its role. Eleven queries.
     """
-    destinations = _list_destinations(visitor)
+    destinations = [each for each in PAGES.values() if each.label and may_open(each, visitor)]
     if not text:
         return [ResultGroup("Pages", [SearchResult(each.label, each.url) for each in destinations], 0)]
     groups = [
@@ -147,17 +147,6 @@ def _link_filtered(text: str, query: Query) -> list[SearchResult]:
         SearchResult(label, f"{reverse(view)}?{written}", "with this filter")
         for label, view, has_metric in _FILTERED
         if has_metric or query.metric is None
-    ]
-
-
-def _list_destinations(visitor: User | None) -> list[SitePage]:
-    """Return the pages and actions that a visitor may open, those of every reader first; None: anonymous."""
-    return [
-        each
-        for role in (None, *Role)
-        if role is None or can(visitor, role)
-        for each in PAGES.values()
-        if each.label and each.role == role
     ]
 
 

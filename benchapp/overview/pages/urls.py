@@ -10,7 +10,7 @@ from benchapp.accounts.pages import sign_in as accounts
 from benchapp.accounts.pages import tokens as links
 from benchapp.charts.pages import comparison, matrix, scaling
 from benchapp.framework.pages import audit
-from benchapp.framework.pages.page_context import page
+from benchapp.framework.pages.page_context import CHARTED, RANGED, TIMES, page
 from benchapp.incidents.pages import benchmark_health, incidents
 from benchapp.incidents.pages import maintenance as planned_events
 from benchapp.incidents.pages import triage as bulk_triage
@@ -63,7 +63,7 @@ register_converter(TokenIdConverter, "token_id")
 register_converter(ShareTokenConverter, "share_token")
 
 urlpatterns = [
-    page("", overview.home, "overview", "Overview", "home start"),
+    page("", overview.home, "overview", "Overview", "home start", keeps=RANGED),
     page("overview/charts/<slug:chart_name>/", overview_charts.overview_chart, "overview#charts"),
     path("overview/pins/add", charts.add_pin, name="add_pin"),
     page("overview/pins/<int:pin_id>/", charts.pinned_chart, "overview#pinned-charts"),
@@ -71,15 +71,15 @@ urlpatterns = [
     page("search/", searches.search, "overview#search"),
     path("search/results", searches.search_results, name="search_results"),
     path("search/words", searches.complete_word, name="complete_word"),
-    page("runs/", runs.runs, "runs#list", "Runs", "results list"),
+    page("runs/", runs.runs, "runs#list", "Runs", "results list", keeps=RANGED),
     page("runs/<int:run_id>/", runs.run, "runs#run"),
     path("runs/<int:run_id>/output", runs.run_output, name="run_output"),
     path("runs/<int:run_id>/table.csv", runs.run_table, name="run_table"),
     path("runs/<int:run_id>/exclude", exclusions.exclude, name="exclude_run"),
     path("runs/<int:run_id>/include", exclusions.include, name="include_run"),
     page("runs/<int:run_id>/report/", run_report.run_report, "api#provenance"),
-    page("scaling/", scaling.scaling, "scaling", "Scaling", "volumes stripes chart"),
-    page("matrix/", matrix.matrix, "scaling#matrix", "Matrix", "heat map table"),
+    page("scaling/", scaling.scaling, "scaling", "Scaling", "volumes stripes chart", keeps=CHARTED),
+    page("matrix/", matrix.matrix, "scaling#matrix", "Matrix", "heat map table", keeps=CHARTED),
     page("series/", series_list.series_list, "history#series", "Series", "sparklines list"),
     page("series/<int:series_id>/", history.history, "history", name="series"),
     page(
@@ -88,14 +88,22 @@ urlpatterns = [
         "detection#the-decision-in-short",
         name="series_detection",
     ),
-    page("history/", history.history, "history", "History", "trend time chart"),
-    page("incidents/", incidents.incidents, "incidents#the-inbox", "Incidents", "regressions inbox alerts"),
+    page("history/", history.history, "history", "History", "trend time chart", keeps=(*CHARTED, "series")),
+    page(
+        "incidents/",
+        incidents.incidents,
+        "incidents#the-inbox",
+        "Incidents",
+        "regressions inbox alerts",
+        keeps=RANGED,
+    ),
     page(
         "incidents/health/",
         benchmark_health.benchmark_health,
         "incidents#benchmark-health",
         "Benchmark health",
         "detection status monitored series noise findings",
+        keeps=RANGED,
     ),
     # Links of before both pages were one.
     path(
@@ -123,8 +131,9 @@ urlpatterns = [
         "maintenance/",
         planned_events.planned_events,
         "incidents#maintenance-expected-changes-and-notes",
-        "Maintenance",
-        "windows expected changes notes annotations",
+        "Planned events",
+        "maintenance windows expected changes notes annotations",
+        keeps=TIMES,
     ),
     page(
         "maintenance/add",
@@ -169,7 +178,14 @@ urlpatterns = [
     path("policies/dry-runs/<int:dry_run_id>/cancel", policies.change_dry_run, name="cancel_dry_run"),
     # Links of before conditions were an axis of Scaling.
     path("dependence/", scaling.redirect_dependence),
-    page("compare/", comparison.compare, "comparing", "Compare", "comparison difference before after"),
+    page(
+        "compare/",
+        comparison.compare,
+        "comparing",
+        "Compare",
+        "comparison difference before after",
+        keeps=("q", "metric", "series"),
+    ),
     page("studies/", studies.studies, "studies", "Studies", "reports"),
     page("studies/add", study_edits.add_study, "studies", "New study", "create report"),
     page("studies/<int:study_id>/", studies.study, "studies"),
@@ -219,15 +235,23 @@ urlpatterns = [
     page("prices/", prices.prices, "deciding#prices", "Prices", "cost volume instance"),
     page("prices/add", prices.add_price, "deciding#prices", "Add prices", "create cost"),
     path("prices/<int:price_id>/change", prices.change_price, name="change_price"),
-    page("hosts/", hosts.hosts, "hosts#list", "Hosts", "machines agents"),
+    page("hosts/", hosts.hosts, "hosts#list", "Hosts", "machines agents", keeps=RANGED),
     path("hosts/add", hosts.add_host, name="add_host"),
     path("hosts/enrollment", hosts.make_enrollment_token, name="make_enrollment_token"),
     page("hosts/<host_name:name>/", hosts.host, "hosts#host"),
-    page("schedules/", schedules.schedules, "agent#schedules-from-the-server"),
+    page(
+        "schedules/",
+        schedules.schedules,
+        "agent#schedules-from-the-server",
+        "Schedules",
+        "timer cron profiles pools",
+    ),
     page("schedules/scope/", schedules.schedule_scope, "agent#schedules-from-the-server"),
     path("schedules/save", schedules.save_schedule, name="save_schedule"),
     path("schedules/<int:wanted_id>/remove", schedules.remove_schedule, name="remove_schedule"),
-    page("requests/", requests.run_requests, "agent#requested-runs"),
+    page(
+        "requests/", requests.run_requests, "agent#requested-runs", "Requested runs", "run again confirmation"
+    ),
     path("requests/confirmation", requests.set_confirmation, name="set_confirmation"),
     path("requests/add", requests.run_again, name="run_again"),
     path(
@@ -240,16 +264,23 @@ urlpatterns = [
     page("hosts/<host_name:name>/pool", hosts.set_pool, "hosts#pools"),
     page("hosts/<host_name:name>/target-name", hosts.map_target_name, "numbers#target-names"),
     path("hosts/<host_name:name>/retired", hosts.set_retired, name="set_retired"),
-    page("tokens/", tokens.tokens, "api#tokens", "API tokens", "access keys"),
+    page("tokens/", tokens.tokens, "api#tokens", "Tokens", "API enrollment access keys"),
     path("tokens/add", tokens.add_token, name="add_token"),
     path("tokens/<token_id:public_id>/revoke", tokens.revoke, name="revoke_token"),
-    page("uploads/", uploads.uploads, "importing#uploads-page", "Uploads", "submissions rejected"),
+    page(
+        "uploads/",
+        uploads.uploads,
+        "importing#uploads-page",
+        "Uploads",
+        "submissions rejected",
+        keeps=TIMES,
+    ),
     page(
         "uploads/add",
         upload_files.upload_files,
         "importing#uploads-page",
-        "Upload results",
-        "import files fio",
+        "Upload fio results",
+        "import files",
     ),
     path("uploads/retry", uploads.retry_alike, name="retry_uploads"),
     page("uploads/<uuid:submission_id>/", uploads.upload, "importing#uploads-page"),
@@ -317,7 +348,7 @@ urlpatterns = [
     path("people/<int:user_id>/role", people.set_person_role, name="set_person_role"),
     path("people/<int:user_id>/active", people.set_person_active, name="set_person_active"),
     page("account/", own_account.account, "accounts#account", "Account", "password profile"),
-    page("links/", links.signed_links, "api#signed-links"),
+    page("links/", links.signed_links, "api#signed-links", "Signed links", "share image"),
     path("links/<int:link_id>/revoke", links.revoke_signed_link, name="revoke_signed_link"),
     path("account/delete", own_account.delete_own_account, name="delete_own_account"),
     path("account/preferences", preferences.change_preferences, name="change_preferences"),

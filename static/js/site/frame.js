@@ -195,12 +195,12 @@ function startMenus() {
   });
 }
 
-// On a phone the pages are one line that scrolls; it starts with the page that is shown.
-function showCurrentPlace() {
-  const places = document.querySelector(".places");
-  const current = places?.querySelector("[aria-current]");
+// On a phone the tabs are one line that scrolls; it starts with the page that is shown.
+function showCurrentTab() {
+  const tabs = document.querySelector(".tabs > div");
+  const current = tabs?.querySelector("[aria-current]");
   if (current) {
-    places.scrollLeft = current.offsetLeft - (places.clientWidth - current.offsetWidth) / 2;
+    tabs.scrollLeft = current.offsetLeft - (tabs.clientWidth - current.offsetWidth) / 2;
   }
 }
 
@@ -270,6 +270,6 @@ startSearch();
 startRecentPages();
 startCopyButtons();
 startMenus();
-showCurrentPlace();
+showCurrentTab();
 startQuestions();
 startShortAddresses();

@@ -42,7 +42,7 @@ def test_preferences_change_times_units_theme_and_links_of_pages(viewer: Client,
     assert "MiB/s" in page.words
     assert "MB/s" not in page.words
     assert "/matrix/?q=block_size_bytes%3A4k+host%3Adb-1" in page.links
-    assert "/compare/" in page.links
+    assert "/layouts/" in page.links
     record = AuditRecord.objects.get(action="preferences_changed")
     assert record.after == {**CHOSEN, "default_filter": "block_size_bytes:4k host:db-1"}
 

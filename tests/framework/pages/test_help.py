@@ -4,6 +4,7 @@ import io
 import subprocess
 import sys
 import zipfile
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,10 @@ from django.test import Client, RequestFactory
 from django.urls import reverse
 
 from benchapp.framework.pages.access import fault
-from benchapp.framework.pages.page_context import PLACES
+from benchapp.framework.pages.page_context import ACCOUNT, PLACES, Place
+from benchapp.models import IncidentState
 from benchapp.storage.agent_archive import build_agent_archive, read_agent_archive
-from tests.factories import make_change, make_host, make_incident, make_series
+from tests.factories import make_change, make_detection_policy, make_host, make_incident, make_series
 from tests.pages import Page
 
 AGENT = Path(__file__).parents[3] / "agent"
@@ -67,36 +69,67 @@ def test_agent_is_public_and_sent_once_per_etag() -> None:
     assert (again.status_code, again.content) == (304, b"")
 
 
-@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.view)
-def test_navigation_marks_the_current_page(place, viewer: Client) -> None:
-    page = Page(viewer.get(reverse(place.view)))
+def read_bar(page: Page) -> list[tuple[str | None, str | None]]:
+    """Return path and aria-current of the marked links before the content."""
+    tags = [(tag.get("href"), tag.get("aria-current")) for name, tag in page.tags if name in ("a", "main")]
+    marked = takewhile(lambda tag: tag[0] is not None, tags)
+    return [(href.partition("?")[0], current) for href, current in marked if href and current]
 
-    here = [tag["href"] for name, tag in page.tags if name == "a" and tag.get("aria-current") == "page"]
-    assert here == [reverse(place.view)]
+
+@pytest.mark.parametrize(
+    ("place", "name"), [(place, name) for place in (*PLACES, ACCOUNT) for name in place.names]
+)
+def test_bar_marks_the_place_and_tabs_the_page(place: Place, name: str, admin: Client) -> None:
+    marked = read_bar(Page(admin.get(reverse(name))))
+
+    entry = [(reverse(place.names[0]), "true")] if place in PLACES else []
+    assert marked == entry + [(reverse(name), "page")] * (len(place.names) > 1)
 
 
-def test_pages_below_a_place_mark_it(editor: Client) -> None:
+def test_pages_below_a_tab_mark_it(editor: Client) -> None:
     series = make_series([1.0], host=make_host("db-1"))
     incident = make_incident(changes=[make_change(series)])
     pages = {
         reverse("host_settings", args=["db-1"]): "hosts",
-        reverse("series_detection", args=[series.pk]): "series_list",
+        reverse("series_list"): "history",
+        reverse("series_detection", args=[series.pk]): "history",
+        reverse("experiment"): "compare",
         reverse("incident_baseline", args=[incident.pk]): "incidents",
-        reverse("planned_events"): "incidents",
-        reverse("detection_policies"): "incidents",
+        reverse("add_planned_event"): "planned_events",
+        reverse("upload_files"): "uploads",
     }
 
-    # The navigation comes before the tabs of a page.
-    marked = {
-        path: next(
-            tag["href"]
-            for name, tag in Page(editor.get(path)).tags
-            if name == "a" and tag.get("aria-current") == "page"
-        )
-        for path in pages
-    }
+    marked = {path: read_bar(Page(editor.get(path)))[-1] for path in pages}
 
-    assert marked == {path: reverse(view) for path, view in pages.items()}
+    assert marked == {path: (reverse(view), "page") for path, view in pages.items()}
+    assert read_bar(Page(editor.get(reverse("prices")))) == [(reverse("layouts"), "true")]
+
+
+def test_bar_counts_the_open_incidents_of_the_inbox(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    for state in (IncidentState.NEW, IncidentState.ACKNOWLEDGED, IncidentState.RESOLVED):
+        make_incident(state=state)
+    make_incident(is_regression=False)
+
+    counted = Page(viewer.get(reverse("incidents"))).words
+    monkeypatch.setattr("benchapp.framework.pages.page_context.OPEN_SHOWN_MAXIMUM", 1)
+    limited = Page(viewer.get(reverse("incidents"))).words
+
+    assert "Incidents 2 open" in counted
+    assert "Open 2" in counted
+    assert "Incidents 1+ open" in limited
+
+
+def test_tab_without_rows_appears_with_the_first(editor: Client) -> None:
+    policies = reverse("detection_policies")
+
+    def list_tabs() -> list[str]:
+        tags = Page(editor.get(reverse("incidents"))).tags
+        return [tag["href"] for name, tag in tags if name == "a" and (tag["href"] or "").startswith(policies)]
+
+    before = list_tabs()
+    make_detection_policy()
+
+    assert (before, list_tabs()) == ([], [policies])
 
 
 def test_unknown_address_has_its_own_error_page(viewer: Client) -> None:

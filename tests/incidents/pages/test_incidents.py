@@ -128,16 +128,6 @@ def test_filter_matches_series_of_the_changes(viewer: Client) -> None:
     assert "the one afar" not in words
 
 
-def test_navigation_counts_new_incidents(viewer: Client) -> None:
-    make_incident()
-    make_incident(state=IncidentState.ACKNOWLEDGED)
-    make_incident(is_regression=False)
-
-    page = Page(viewer.get(reverse("uploads")))
-
-    assert "Incidents 1 new" in page.words
-
-
 def test_inbox_takes_the_same_queries_for_any_number_of_incidents(
     viewer: Client, django_assert_num_queries
 ) -> None:

@@ -12,7 +12,6 @@ from django.utils import timezone
 
 from benchapp.catalog.grammar import Filter
 from benchapp.incidents.read.benchmark_health import read_benchmark_health
-from benchapp.incidents.read.incidents import count_new
 from benchapp.incidents.read.series_status import (
     count_open_regressions,
     read_scope_marks,
@@ -63,7 +62,6 @@ def test_marks_and_counts_have_the_open_one(planted: tuple[Series, Series]) -> N
     assert [marks[series_id].state for series_id in ids] == ["open", "recovered"]
     assert count_open_regressions(ids, metric="iops") == 1
     assert set(read_scope_marks(["host:db-1", "host:db-2"])) == {"host:db-1"}
-    assert count_new() == 1
     assert count_totals().open_incidents["high"] == 1
     assert [hit.key for hit in search_incidents("lower", limit=9)] == [
         str(marks[series_id].incident_id) for series_id in ids

@@ -551,7 +551,7 @@ def test_every_count_of_open_incidents_is_that_of_the_api(fleet: Fleet, viewer: 
     overview, inbox = read_page(viewer, "/"), read_page(viewer, "/incidents/")
 
     assert (count > 0) == any(each.is_worse for each in fleet.series)
-    assert f" Incidents {f'{count} new ' if count else ''}Studies" in overview
+    assert f" Incidents {f'{count} open ' if count else ''}Choose a layout" in overview
     assert overview.count(f"{count} open incident{'s' * (count > 1)}") == 3 * bool(count)
     assert ("No open incidents" in overview and "No incident is open." in overview) == (not count)
     assert f"Open {count}New {count}Acknowledged 0Recovered {len(recovered)}Resolved" in inbox

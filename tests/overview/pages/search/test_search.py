@@ -1,5 +1,6 @@
 """The search page and the results of the search dialog."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -130,6 +131,30 @@ def test_actions_are_those_of_the_role(visitor: Callable[[Role], Client], client
     for place, role in enumerate((Role.VIEWER, Role.EDITOR, Role.ADMIN), 1):
         assert links[role] == {url for url, row in rows.items() if row.cells[place] == "+"}
     assert anonymous == {url for url, row in rows.items() if row.public or row == EVERYBODY}
+
+
+# What no menu leads to: the search, forms of strangers, a page that needs an argument, and redirects.
+NOT_LISTED = {"search/", "sign-in/", "sign-in/oidc/", "reset-password/", "schedules/scope/"} | {
+    "incidents/status/",
+    "dependence/",
+}
+
+
+def test_every_page_is_found_by_its_title(admin: Client) -> None:
+    paths = {
+        path
+        for path, rows in WEB.items()
+        if rows and rows[0].method == "GET" and "<" not in path and re.fullmatch(r"|.*/|.*/add", path)
+    }
+    titles = {each.url.removeprefix("/"): each.label for each in PAGES.values() if each.label}
+
+    assert set(titles) == paths - NOT_LISTED
+    for path, title in titles.items():
+        page = Page(admin.get(f"/{path}"))
+        first = find(admin, title)
+
+        assert f"/{path}" in first.links, title
+        assert title.lower() in page.words.lower(), title
 
 
 def test_runs_beyond_the_newest_are_found_by_their_number_only(
