@@ -87,7 +87,7 @@ def _list_faults(group: Group, *, is_partial: bool, is_text: bool) -> list[tuple
         if direction.name != "mixed":
             in_flight += _count_in_flight(direction)
     depth = parse_size(group.options.get("iodepth", "1")) or 1
-    if "rw" in group.options and in_flight > depth * group.numjobs * _IN_FLIGHT_MAXIMUM:
+    if "rw" in group.options and group.numjobs and in_flight > depth * group.numjobs * _IN_FLIGHT_MAXIMUM:
         message = f"IOPS × latency is {in_flight:.0f} I/Os in flight, but the queue depth is {depth * group.numjobs}"
         faults.append(("latency-contradicts-depth", f"{message}: one of them has another unit"))
     return faults
@@ -126,7 +126,7 @@ def _count_in_flight(direction: Direction) -> float:
 
 
 # Stored with every run; runs of a lower version are parsed again.
-PARSER_VERSION: Final = 9
+PARSER_VERSION: Final = 10
 
 # In order of precision: of one execution in two formats, the earlier one has more digits.
 _READERS: Final[tuple[Callable[[str, Notes], Reading], ...]] = (read_terse, read_normal, read_timing)

@@ -145,7 +145,7 @@ class Job(Struct, frozen=True, gc=False):
     latency_shares: (upper bound in ns, per cent of I/Os under it and above the bound before), ascending; the last
       bound is None, for all that took longer. Of all directions together.
     has_all_options: False if the format prints only some (a text's header) or none.
-    may_hide_jobs: fio summed, or may have summed, other jobs into this entry, whose options are not here.
+    may_hide_jobs: fio summed, or may have summed, other jobs into this entry; `clones` is the least number.
     """
 
     index: int
@@ -181,14 +181,14 @@ class Group(Struct, frozen=True, gc=False):
     jobs: indices of the merged entries. A single entry is unchanged. Of several, I/O, IOPS and bandwidth are summed,
     the runtime is the longest, means are weighted by samples (else by I/Os, else by bytes, as in `sources`), standard
     deviations pooled; percentiles are calculated from merged bins, else withheld with a reason in `missing`.
-    numjobs: as configured, or the number of jobs seen if larger. iodepth: of its first job. hostname, server_number: as
-    in Job.
+    numjobs: as configured, or the number of jobs seen if larger; None if unknown, as fio may have summed other jobs, or
+    clones are missing. iodepth: of its first job. hostname, server_number: as in Job.
     """
 
     name: str
     groupid: int
     hostname: str | None
-    numjobs: int
+    numjobs: int | None
     error: int
     options: Mapping[str, str]
     directions: tuple[Direction, ...]

@@ -349,7 +349,7 @@ class WorkloadSpec:
       "4096/60:65536/40", "4096,8192" for reads and writes).
     file_size_bytes: of `size`, else `filesize`; None for a percentage (then file_size_text has it, "100%") and
       if not set.
-    iodepth, is_direct: None if fio did not print these options.
+    iodepth, is_direct: None if fio did not print these options. numjobs: None if unknown, as in Group.
     read_share_percent: 100 for reads, 0 for writes and trims, rwmixread for mixed ones; None if not known.
     is_time_based: as configured; inferred for fio before 3.39, which does not print the option without a value.
     extra: further options that change what is measured, canonical; without paths, names and reporting options.
@@ -359,7 +359,7 @@ class WorkloadSpec:
     block_size_bytes: int | None
     block_size_text: str
     iodepth: int | None
-    numjobs: int
+    numjobs: int | None
     file_size_bytes: int | None
     file_size_text: str
     is_direct: bool | None
@@ -376,7 +376,7 @@ class _RequestedWorkload(NamedTuple):
     options: tuple[tuple[str, str], ...]
     has_all_options: bool
     name: str
-    numjobs: int
+    numjobs: int | None
     iodepth: int | None
 
     @property

@@ -56,7 +56,7 @@ class WorkloadFields(models.Model):
     block_size_bytes = models.BigIntegerField(null=True, blank=True)
     block_size_text = models.CharField(max_length=200, blank=True, default="")
     iodepth = models.PositiveIntegerField(null=True, blank=True)
-    numjobs = models.PositiveIntegerField()
+    numjobs = models.PositiveIntegerField(null=True, blank=True)
     file_size_bytes = models.BigIntegerField(null=True, blank=True)
     file_size_text = models.CharField(max_length=100, blank=True, default="")
     is_direct = models.BooleanField(null=True, blank=True)

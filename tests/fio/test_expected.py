@@ -130,7 +130,7 @@ def compare_group(expected: ExpectedGroup, found: Group) -> Iterator[str]:
         "group": found.name or "-",
         "groupid": found.groupid,
         "hostname": found.hostname or "",
-        "numjobs": found.numjobs,
+        "numjobs": "" if found.numjobs is None else found.numjobs,
         "merged": len(found.jobs),
         "error": found.error,
     }

@@ -238,7 +238,7 @@ def count_each(values: NDArray[np.int64]) -> dict[int, int]:
 
 
 # The value of a compared column of a workload; None for the others.
-_BLANK: Final = {"rw": "", "block_size_text": "", "file_size_text": "", "engine": "", "numjobs": 0}
+_BLANK: Final = {"rw": "", "block_size_text": "", "file_size_text": "", "engine": ""}
 _TARGET: Final = names_of(TargetRow)
 _WORKLOAD: Final = names_of(WorkloadRow)
 

@@ -289,7 +289,6 @@ def _has_widened(old: PrintedLatency | None, new: PrintedLatency | None) -> bool
 _NO_GROUP: Final = 2**32 - 1
 # Before it, numjobs of the global section is not in the options.
 NUMJOBS_LISTED: Final[Version] = (3, 4, 0)
-OPTIONS_LISTED: Final[Version] = (2, 3, 0)
 
 Identity = tuple[str | None, int | None, str | None]
 
@@ -416,14 +415,21 @@ def count_clones(entries: Sequence[Entry], *, is_partial: bool) -> dict[Identity
     return clones
 
 
-def find_single(entries: Sequence[Entry]) -> set[int]:
-    """Return the indices of single entries without numjobs: group_reporting may have summed several jobs."""
+def find_single(entries: Sequence[Entry], version: Version) -> set[int]:
+    """Return the indices of single entries of unknown numjobs: group_reporting may have summed several jobs."""
     counts = Counter(entry.identity for entry in entries)
     return {
         entry.index
         for entry in entries
-        if counts[entry.identity] == 1 and not count_jobs_asked(entry.options)
+        if counts[entry.identity] == 1 and not _states_numjobs(entry, version)
     }
+
+
+def _states_numjobs(entry: Entry, version: Version) -> bool:
+    """Return whether the options tell numjobs: by it, or as all are listed and it is not among them."""
+    if "numjobs" in entry.options:
+        return count_jobs_asked(entry.options) is not None
+    return entry.has_all_options and version >= NUMJOBS_LISTED
 
 
 # Criterion and deviation of a steady state, as "iops_slope:0.3%".
@@ -565,9 +571,7 @@ def _mark_hidden_jobs(
         for job, entry in zip(jobs, entries, strict=True)
         if entry.printed.job_runtime and _hides_jobs(job, entry.printed.job_runtime, where, notes)
     }
-    # Without options, before 2.3, an entry has no properties that hidden jobs could falsify.
-    if OPTIONS_LISTED <= version < NUMJOBS_LISTED:
-        hiding.update(find_single(entries))
+    hiding.update(find_single(entries, version))
     if not hiding:
         return jobs
     return tuple([replace(job, may_hide_jobs=True) if job.index in hiding else job for job in jobs])

@@ -100,7 +100,9 @@ def _make_group(
         name=first.name,
         groupid=first.groupid,
         hostname=None if first.is_aggregate else first.hostname,
-        numjobs=min(max(asked or 1, seen), INTEGER_MAXIMUM),
+        numjobs=None
+        if any(job.may_hide_jobs for job in members) or (gap and not asked)
+        else min(max(asked or 1, seen), INTEGER_MAXIMUM),
         error=max([job.error for job in members], key=bool),
         options=first.options,
         directions=directions,
@@ -320,6 +322,7 @@ def _lend(job: Job, lender: Job | None, *, is_alone: bool) -> Job:
         directions=tuple(_complete(job.directions, lender.directions)) if is_alone else job.directions,
         options=lender.options,
         clones=lender.clones,
+        may_hide_jobs=lender.may_hide_jobs,
         iodepth=lender.iodepth,
         started_at=lender.started_at,
     )

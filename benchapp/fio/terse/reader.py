@@ -6,6 +6,7 @@ one report share), and whether cumulative values have increased.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -443,13 +444,19 @@ def _take_further(line: str, result: _Sorted, *, may_describe: bool) -> bool:
 
 def _make_document(report: TerseReport, cut_line: str, notes: Notes) -> Document:
     first = report.lines[0]
+    numbers = _number_servers(report.lines)
+    identities = [(*_identify(line), number) for line, number in zip(report.lines, numbers, strict=True)]
+    counts = Counter(identities)
     jobs = tuple(
-        replace(line.job, index=index, is_aggregate=True)
-        if _is_aggregate(line, report.lines)
-        else replace(line.job, index=index, server_number=number)
-        if index or number
-        else line.job
-        for index, (line, number) in enumerate(zip(report.lines, _number_servers(report.lines), strict=True))
+        replace(
+            line.job,
+            index=index,
+            server_number=number,
+            is_aggregate=_is_aggregate(line, report.lines),
+            # Terse has no numjobs, and group_reporting sums jobs into one line.
+            may_hide_jobs=counts[identity] == 1,
+        )
+        for index, (line, number, identity) in enumerate(zip(report.lines, numbers, identities, strict=True))
     )
     where = f"terse report at line {first.number}"
     return Document(

@@ -14,6 +14,7 @@ from msgspec.structs import replace as replace_struct
 from benchapp.catalog.metrics import CATALOG
 from benchapp.fio import PARSER_VERSION, UnreadableOutput, read_output
 from benchapp.fio.merging.directions import DIRECTIONS, merge_alike
+from benchapp.fio.numbers import INTEGER_MAXIMUM
 from benchapp.fio.output import measure_length
 from benchapp.fio.report import Direction, Document, Group, Note, Notes, Report, list_missing_clients
 from benchapp.fio.workload import UNKNOWN_ORDER, WorkloadSpec, fit_text, list_directions_asked, read_workload
@@ -81,7 +82,10 @@ class PlannedTarget:
 
 @dataclass(frozen=True, slots=True)
 class PlannedMeasurement:
-    """One row of Measurement, with key and fields of its series."""
+    """One row of Measurement, with key and fields of its series.
+
+    former_workload_key: where a number of jobs is unknown, which the number of those seen stood for.
+    """
 
     series_key: bytes
     target: PlannedTarget
@@ -89,6 +93,7 @@ class PlannedMeasurement:
     workload: Mapping[str, Any]
     direction: str
     values: Mapping[str, Any]
+    former_workload_key: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,7 +324,8 @@ def _plan_targets(source: SubmissionSource, sender: SenderContext, document: Doc
     for group in document.groups:
         measured = name_target(
             group.options,
-            numjobs=group.numjobs,
+            # Of several directories, the first job uses the first.
+            numjobs=group.numjobs or 1,
             client=group.hostname,
             opened=sender.targets,
             is_pool=source.scope.startswith("pool:"),
@@ -377,15 +383,12 @@ def _plan_measurements(
     traces: RunTraces,
 ) -> Iterator[PlannedMeasurement]:
     specs = [read_workload(group) for group in document.groups]
-    concurrent = _find_concurrent(document, specs)
-    workloads = [
-        _workload_fields(group, spec, concurrent[_identify_server(group)])
-        for group, spec in zip(document.groups, specs, strict=True)
-    ]
+    workloads = _list_workloads(document, specs)
     keys = [key_of(workload) for workload in workloads]
+    former_keys = _list_former_keys(document, specs)
     shared = _find_shared(targets, keys) if stated_name else {}
-    for group, spec, target, workload, workload_key, context in zip(
-        document.groups, specs, targets, workloads, keys, contexts, strict=True
+    for group, spec, target, workload, workload_key, former_key, context in zip(
+        document.groups, specs, targets, workloads, keys, former_keys, contexts, strict=True
     ):
         names = shared.get((target.key, workload_key), ()) if stated_name else target.measured.parts
         if not stated_name and group.server_number:
@@ -409,7 +412,31 @@ def _plan_measurements(
                     spec=spec,
                     steadiness=traces.find_steadiness(group, direction.name),
                 ),
+                former_workload_key=former_key,
             )
+
+
+def _list_workloads(document: Document, specs: Sequence[WorkloadSpec]) -> list[dict[str, Any]]:
+    """Return the fields of the workload of each group."""
+    concurrent = _find_concurrent(document, specs)
+    return [
+        _workload_fields(group, spec, concurrent[_identify_server(group)])
+        for group, spec in zip(document.groups, specs, strict=True)
+    ]
+
+
+def _list_former_keys(document: Document, specs: Sequence[WorkloadSpec]) -> Sequence[bytes | None]:
+    """Return the keys of the workloads with the number of jobs seen where it is unknown; None if all are known."""
+    if all(spec.numjobs for spec in specs):
+        return [None] * len(specs)
+    clones = {job.index: job.clones for job in document.jobs}
+    former = [
+        spec
+        if spec.numjobs
+        else replace(spec, numjobs=min(sum(clones[index] for index in group.jobs), INTEGER_MAXIMUM))
+        for group, spec in zip(document.groups, specs, strict=True)
+    ]
+    return [key_of(workload) for workload in _list_workloads(document, former)]
 
 
 def _list_servers(document: Document, group: Group) -> tuple[str, ...]:

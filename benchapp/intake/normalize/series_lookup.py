@@ -10,6 +10,8 @@ from uuid import UUID
 from django.conf import settings
 from django.db import connection
 
+from benchapp.fio.json.report import NUMJOBS_LISTED
+from benchapp.fio.numbers import parse_version
 from benchapp.intake.normalize.plan import Plan, PlannedMeasurement, PlannedRun
 from benchapp.models import Host, Series
 from benchapp.storage.write.hosts import series_key
@@ -21,7 +23,8 @@ PlannedSeries = Mapping[bytes, tuple[PlannedRun, PlannedMeasurement]]
 class FoundSeries:
     """Ids by planned key; a key in neither is a new series.
 
-    ids: existing series. continued: series of the same storage without this name, each for the first key that comes.
+    ids: existing series. continued: series of the same storage without this name, each for the first key that comes,
+    and those of the number of jobs seen, where it is unknown now.
     """
 
     ids: dict[bytes, int]
@@ -38,16 +41,16 @@ def list_planned(plans: Iterable[Plan]) -> dict[bytes, tuple[PlannedRun, Planned
 
 
 def find_series(planned: PlannedSeries) -> FoundSeries:
-    """Return the series of planned measurements; one query, three if any is not known by its key."""
+    """Return the series of planned measurements; one query, up to five if any is not known by its key."""
     ids = _find_keys(planned)
     left = {key: each for key, each in planned.items() if key not in ids}
     if not left:
         return FoundSeries(ids, {})
-    ids |= _find_renamed(left)
+    ids |= _find_renamed({key: (run, each, each.workload_key) for key, (run, each) in left.items()})
+    left = {key: each for key, each in left.items() if key not in ids}
     former_keys = {
-        key: list(_list_former_keys(run, measurement))
-        for key, (run, measurement) in left.items()
-        if key not in ids
+        key: list(_list_former_keys(run, each, each.workload_key, each.target.former_keys))
+        for key, (run, each) in left.items()
     }
     former = _find_keys(set().union(*former_keys.values()))
     continued: dict[bytes, int] = {}
@@ -55,6 +58,11 @@ def find_series(planned: PlannedSeries) -> FoundSeries:
     for key, candidates in former_keys.items():
         series_id = next((former[each] for each in candidates if each in former), None)
         if series_id is not None and series_id not in taken:
+            continued[key] = series_id
+            taken.add(series_id)
+    taken.update(ids.values())
+    for key, series_id in _find_counted(left).items():
+        if key not in continued and series_id not in taken:
             continued[key] = series_id
             taken.add(series_id)
     return FoundSeries(ids, continued)
@@ -65,21 +73,70 @@ def _find_keys(keys: Iterable[bytes]) -> dict[bytes, int]:
     return {bytes(key): pk for key, pk in rows}
 
 
-def _list_former_keys(run: PlannedRun, measurement: PlannedMeasurement) -> Iterator[bytes]:
-    for target_key in measurement.target.former_keys:
+def _list_former_keys(
+    run: PlannedRun, measurement: PlannedMeasurement, workload_key: bytes, target_keys: Iterable[bytes]
+) -> Iterator[bytes]:
+    for target_key in target_keys:
         yield series_key(
             scope=run.source.scope,
             target_key=target_key,
-            workload_key=measurement.workload_key,
+            workload_key=workload_key,
             direction=measurement.direction,
         )
 
 
-def _find_renamed(planned: PlannedSeries) -> dict[bytes, int]:
-    """Return the series that go on under another name than that of the measurement."""
+def _find_counted(planned: PlannedSeries) -> dict[bytes, int]:
+    """Return the series of the number of jobs seen, where it is unknown, if all of their runs hide it."""
+    counted = {
+        key: (run, each, each.former_workload_key)
+        for key, (run, each) in planned.items()
+        if each.former_workload_key
+    }
+    if not counted:
+        return {}
+    former_keys = {
+        key: list(_list_former_keys(run, each, workload_key, (each.target.key, *each.target.former_keys)))
+        for key, (run, each, workload_key) in counted.items()
+    }
+    former = _find_keys(set().union(*former_keys.values()))
+    found = _find_renamed(counted)
+    for key, candidates in former_keys.items():
+        if ids := [former[each] for each in candidates if each in former]:
+            found[key] = ids[0]
+    stating = _find_stating_numjobs(set(found.values()))
+    return {key: series_id for key, series_id in found.items() if series_id not in stating}
+
+
+# Without runs of which fio summed other jobs into one, or printed no options. Terse has borrowed numjobs from a text.
+_FORMATS: Final = (
+    "SELECT DISTINCT measurement.series_id, run.format, run.fio_version,"
+    """ run.warnings @> '[{"code": "same-run-other-format"}]'"""
+    " FROM benchapp_measurement AS measurement JOIN benchapp_run AS run ON run.id = measurement.run_id"
+    " WHERE measurement.series_id = ANY(%s)"
+    """ AND NOT run.warnings @> '[{"code": "group-of-different-jobs"}]'"""
+    """ AND NOT run.warnings @> '[{"code": "options-not-reported"}]'"""
+)
+
+
+def _find_stating_numjobs(series_ids: Collection[int]) -> set[int]:
+    """Return the series with a run whose output tells the number of jobs, by its format, fio version and warnings."""
+    if not series_ids:
+        return set()
+    with connection.cursor() as cursor:
+        cursor.execute(_FORMATS, [list(series_ids)])
+        return {
+            series_id
+            for series_id, output_format, fio_version, has_text in cursor.fetchall()
+            if (output_format != "terse" or has_text)
+            and not (output_format.startswith("json") and parse_version(fio_version) < NUMJOBS_LISTED)
+        }
+
+
+def _find_renamed(planned: Mapping[bytes, tuple[PlannedRun, PlannedMeasurement, bytes]]) -> dict[bytes, int]:
+    """Return the series with these keys of workloads that go on under another name than that of the measurement."""
     wanted: dict[tuple[str, bytes, str], list[tuple[str, bytes]]] = defaultdict(list)
-    for key, (run, each) in planned.items():
-        wanted[run.source.scope, each.workload_key, each.direction].append((each.target.key.hex(), key))
+    for key, (run, each, workload_key) in planned.items():
+        wanted[run.source.scope, workload_key, each.direction].append((each.target.key.hex(), key))
     rows = Series.objects.filter(
         scope__in={scope for scope, *_ in wanted},
         workload__key__in={workload_key for _, workload_key, _ in wanted},

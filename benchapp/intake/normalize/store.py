@@ -25,7 +25,7 @@ from benchapp.models import (
     Trace,
     Workload,
 )
-from benchapp.storage.write.hosts import SERIES_KEY_VERSION
+from benchapp.storage.write.hosts import SERIES_KEY_VERSION, series_key
 
 _Row = TypeVar("_Row", Environment, Target, Workload, Series)
 # Without exclusion, which users set: parsing again does not change it.
@@ -180,14 +180,13 @@ def _find_or_create_series(
         list(Series.objects.select_for_update().filter(pk__in=locked).order_by("pk").values_list("pk"))
         # Again: one that went on under a name that an older agent has may go on once more.
         while (found := find_series(planned)).continued and locked.issuperset(found.continued.values()):
+            workloads = _find_or_create_workloads(planned[key][1] for key in found.continued)
             for key, series_id in found.continued.items():
-                _continue_series(series_id, planned[key][1], targets)
+                _continue_series(series_id, planned[key][1], targets, workloads)
     missing = {key: planned[key] for key in planned if key not in found.ids}
     if not missing:
         return found.ids
-    workloads = _find_or_create(
-        Workload, {measurement.workload_key: measurement.workload for _, measurement in missing.values()}
-    )
+    workloads = _find_or_create_workloads(measurement for _, measurement in missing.values())
     made = _find_or_create(
         Series,
         {
@@ -198,18 +197,38 @@ def _find_or_create_series(
     return found.ids | made
 
 
-def _continue_series(series_id: int, measurement: PlannedMeasurement, targets: Mapping[bytes, int]) -> None:
-    """Give a series the target that is known now; its id, changes, verdicts, notes and pins stay."""
+def _find_or_create_workloads(measurements: Iterable[PlannedMeasurement]) -> dict[bytes, int]:
+    return _find_or_create(Workload, {each.workload_key: each.workload for each in measurements})
+
+
+def _continue_series(
+    series_id: int,
+    measurement: PlannedMeasurement,
+    targets: Mapping[bytes, int],
+    workloads: Mapping[bytes, int],
+) -> None:
+    """Give a series target and workload as they are known now; its id, changes, verdicts, notes and pins stay."""
     series = Series.objects.select_related("target").get(pk=series_id)
-    former_targets, former_key = series.former_targets, bytes(series.target.key)
-    if former_key not in measurement.target.mapping_keys:
-        former_targets = [*former_targets, former_key.hex()]
-    Series.objects.filter(pk=series_id).update(
-        key=measurement.series_key,
-        target=targets[measurement.target.key],
-        former_targets=former_targets,
-        **{field: measurement.target.fields[field] for field in TARGET_FIELDS},
+    former_key = bytes(series.target.key)
+    values: dict[str, Any] = {
+        "workload_id": workloads[measurement.workload_key],
+        **{field: measurement.workload[field] for field in WORKLOAD_FIELDS},
+    }
+    target_key = measurement.target.key
+    if target_key.hex() in series.former_targets:
+        target_key = former_key
+    elif target_key != former_key:
+        if former_key not in measurement.target.mapping_keys:
+            values["former_targets"] = [*series.former_targets, former_key.hex()]
+        values["target_id"] = targets[target_key]
+        values |= {field: measurement.target.fields[field] for field in TARGET_FIELDS}
+    values["key"] = series_key(
+        scope=series.scope,
+        target_key=target_key,
+        workload_key=measurement.workload_key,
+        direction=series.direction,
     )
+    Series.objects.filter(pk=series_id).update(**values)
 
 
 def _series_fields(

@@ -283,7 +283,7 @@ def collect_validity_inputs(
 
 def _describe_queue(group: Group, jobs: Sequence[Job], spec: WorkloadSpec) -> dict[str, Any]:
     is_known = not _may_hide_jobs(jobs) and (group.iodepth or _reports(group, "iodepth"))
-    slots = (spec.iodepth or 0) * spec.numjobs if is_known else None
+    slots = (spec.iodepth or 0) * spec.numjobs if is_known and spec.numjobs else None
     ios = [part.total_ios for part in _list_parts(group.directions) if part.total_ios]
     return {
         "in_flight": _count_in_flight(group, jobs),
@@ -385,7 +385,9 @@ def _count_file_bytes(group: Group, spec: WorkloadSpec) -> int | None:
     files = parse_size(group.options.get("nrfiles", "")) or 1
     if of_one_file and group.options.get("size"):
         size = min(size, of_one_file * files)
-    return size if group.options.get("filename") else size * spec.numjobs
+    if group.options.get("filename"):
+        return size
+    return size * spec.numjobs if spec.numjobs else None
 
 
 def _reads_each_byte_once(direction: Direction, spec: WorkloadSpec, *, has_all_options: bool) -> bool:

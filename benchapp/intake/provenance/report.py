@@ -89,7 +89,9 @@ def _find_source(name: str, value: str | None, group: Group, output_format: str)
         return _describe_option(option, group, output_format)
     if name == "read_share_percent" and value in ("0", "100"):
         return "follows from rw"
-    if name == "numjobs" and group.numjobs > 1:
+    if name == "numjobs" and value is None:
+        return "not reported: fio may have summed several jobs"
+    if name == "numjobs" and value != "1":
         return _INFERRED[name]
     if name == "iodepth" and group.iodepth is not None and group.iodepth != 1:
         return _INFERRED[name]
@@ -228,7 +230,7 @@ def derive_document(
         next_position=position + limit if position + limit < max(lengths) else None,
         measurements=tuple(_derive_measurements(document, measured[shown], position=position)),
         totals=tuple(_derive_total(document, *total) for total in totals[shown]),
-        jobs=tuple(_copy_job(job) for job in document.jobs[shown]),
+        jobs=tuple(_copy_job(job, document.format) for job in document.jobs[shown]),
         disks=tuple(_copy_disk(disk) for disk in document.disks[shown]),
         warnings=tuple(report.warnings),
         messages=report.messages,
@@ -270,7 +272,8 @@ def _derive_measurement(
     common: _DocumentContext, group: Group, direction: Direction, *, spec: WorkloadSpec, position: int
 ) -> MeasurementProvenance:
     jobs = [common.jobs[index] for index in group.jobs if index in common.jobs]
-    parts = _list_parts(group, jobs, direction)
+    clones = [_count_clones(job, common.document.format) for job in jobs]
+    parts = _list_parts(group, jobs, direction, output_format=common.document.format)
     values = measurement_columns(common.context, group, direction, spec=spec)
     kind = values["latency_kind"]
     latency = getattr(direction, _LATENCY_OF_KIND[kind]) if kind else None
@@ -282,10 +285,10 @@ def _derive_measurement(
         direction=direction.name,
         error=group.error,
         numjobs=group.numjobs,
-        job_count=sum(job.clones for job in jobs),
+        job_count=None if None in clones else sum(filter(None, clones)),
         jobs=tuple(
-            MergedJob(job.index, _name(job.name), job.hostname and _name(job.hostname), job.clones)
-            for job in jobs[:ROWS_MAXIMUM]
+            MergedJob(job.index, _name(job.name), job.hostname and _name(job.hostname), count)
+            for job, count in zip(jobs[:ROWS_MAXIMUM], clones, strict=False)
         ),
         workload=derive_workload(group, spec, output_format=common.document.format),
         values=derive_values(direction, parts, kind=kind, values=values, missing=values["missing"]),
@@ -293,14 +296,19 @@ def _derive_measurement(
     )
 
 
-def _list_parts(group: Group, jobs: Sequence[Job], direction: Direction) -> ValueParts:
+def _list_parts(group: Group, jobs: Sequence[Job], direction: Direction, *, output_format: str) -> ValueParts:
     """Return the parts of a group's direction; clones without I/O are omitted, as in merging."""
     if direction.name not in [printed.name for printed in group.directions]:
         return ValueParts(list_mix(group.directions), "directions")
     pairs = [(job, part) for job in jobs for part in job.directions if part.name == direction.name]
     active = [pair for pair in pairs if did_io(pair[1])] or pairs[:1]
-    clones = active[0][0].clones if len(active) == 1 else 1
+    clones = _count_clones(active[0][0], output_format) if len(active) == 1 else 1
     return ValueParts(tuple(part for _, part in active), "entries", clones)
+
+
+def _count_clones(job: Job, output_format: str) -> int | None:
+    """Return how many jobs fio summed into an entry, None if unknown: text prints their number."""
+    return None if job.may_hide_jobs and output_format != "normal" else job.clones
 
 
 def _list_totals(document: Document) -> Iterator[tuple[Total, Direction]]:
@@ -336,13 +344,13 @@ def _name(text: str) -> str:
     return text[:_NAME_LENGTH]
 
 
-def _copy_job(job: Job) -> ReportedJob:
+def _copy_job(job: Job, output_format: str) -> ReportedJob:
     return ReportedJob(
         index=job.index,
         name=_name(job.name),
         hostname=job.hostname and _name(job.hostname),
         groupid=job.groupid,
-        clones=job.clones,
+        clones=_count_clones(job, output_format),
         error=job.error,
         is_aggregate=job.is_aggregate,
         cpu_user_percent=job.cpu_user_percent,

@@ -60,19 +60,19 @@ class WorkloadPart:
 
 @dataclass(frozen=True, slots=True)
 class MergedJob:
-    """One entry of fio's report. index: its position; clones: jobs that fio summed into it."""
+    """One entry of fio's report. index: its position; clones: jobs that fio summed into it, None if unknown."""
 
     index: int
     name: str
     hostname: str | None
-    clones: int
+    clones: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class MeasurementProvenance:
     """One measurement, at its position in the run's table.
 
-    jobs: the merged entries, truncated; job_count: the jobs in all of them.
+    jobs: the merged entries, truncated; job_count: the jobs in all of them, None if unknown.
     """
 
     position: int
@@ -81,8 +81,8 @@ class MeasurementProvenance:
     groupid: int
     direction: str
     error: int
-    numjobs: int
-    job_count: int
+    numjobs: int | None
+    job_count: int | None
     jobs: tuple[MergedJob, ...]
     workload: tuple[WorkloadPart, ...]
     values: tuple[DerivedValue, ...]
@@ -125,7 +125,7 @@ class ReportedJob:
     name: str
     hostname: str | None
     groupid: int
-    clones: int
+    clones: int | None
     error: int
     is_aggregate: bool
     cpu_user_percent: float | None
@@ -194,12 +194,12 @@ _KINDS: Final = {"clat": "completion", "lat": "total"}
 class ValueParts:
     """Parts of a direction: those of several entries or groups with I/O; `name` is their plural.
 
-    clones: jobs that fio summed into a single entry.
+    clones: jobs that fio summed into a single entry; None if unknown.
     """
 
     directions: tuple[Direction, ...]
     name: str
-    clones: int = 1
+    clones: int | None = 1
 
     def describe(self, rule: str, *, source: str = "") -> str:
         """Return the merge rule as text; without a merge, that the value is as printed.
@@ -208,7 +208,8 @@ class ValueParts:
         """
         if len(self.directions) > 1:
             return rule.format(n=len(self.directions), parts=self.name, weight=find_weight(source))
-        return f"as printed by fio, sum of {self.clones} jobs" if self.clones > 1 else "as printed by fio"
+        is_sum = self.clones is not None and self.clones > 1
+        return f"as printed by fio, sum of {self.clones} jobs" if is_sum else "as printed by fio"
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,8 +365,9 @@ def derive_percentiles(
     elif _was_merged(parts):
         how = parts.describe(_BINS)
     else:
-        jobs = f"one group of {parts.clones} jobs" if parts.clones > 1 else "one job"
-        how = f"as printed by fio for {jobs}"
+        how = "as printed by fio"
+        if parts.clones:
+            how += f" for one group of {parts.clones} jobs" if parts.clones > 1 else " for one job"
     return DerivedPercentiles(
         kind=kind,
         printed_as=_find_source(direction, parts, "percentiles", _KINDS.get(kind, "")) if found else "",

@@ -250,8 +250,9 @@ def write_job_file(workload: Series) -> str | None:
         f"rw={rw}",
         f"bs={workload.block_size_bytes}",
         f"iodepth={workload.iodepth or 1}",
-        f"numjobs={workload.numjobs or 1}",
     ]
+    if workload.numjobs:
+        lines.append(f"numjobs={workload.numjobs}")
     if rw in _MIXED and workload.read_share_percent is not None:
         lines.append(f"rwmixread={workload.read_share_percent}")
     return "\n".join([*lines, ""])

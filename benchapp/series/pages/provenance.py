@@ -199,7 +199,7 @@ def _describe_origin(provenance: MeasurementProvenance) -> str:
     host = f" on {provenance.hostname}" if provenance.hostname else ""
     if len(jobs) == 1:
         clones = jobs[0].clones
-        summed = f", the sum of {clones} jobs (group_reporting)" if clones > 1 else ""
+        summed = f", the sum of {clones} jobs (group_reporting)" if clones and clones > 1 else ""
         return f"Job {jobs[0].index} of fio's report{host}{summed}."
     return f"{_format_places(jobs)} of fio's report{host}, merged: {provenance.job_count} jobs."
 

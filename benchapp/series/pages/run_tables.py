@@ -259,10 +259,10 @@ def _format_summary(line: MeasurementSummary) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _describe_result(size: str, rw: str, direction: str, iodepth: int | None, numjobs: int) -> str:
+def _describe_result(size: str, rw: str, direction: str, iodepth: int | None, numjobs: int | None) -> str:
     mixed = f" {direction}" if direction not in rw else ""
-    depth = UNKNOWN if iodepth is None else iodepth
-    return f"{size} {rw}{mixed} · {depth} × {numjobs}".strip()
+    depth, jobs = (UNKNOWN if each is None else each for each in (iodepth, numjobs))
+    return f"{size} {rw}{mixed} · {depth} × {jobs}".strip()
 
 
 @dataclass(frozen=True, slots=True)

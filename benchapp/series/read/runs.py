@@ -73,7 +73,7 @@ class MeasurementSummary(Struct, frozen=True):
     block_size_bytes: int | None
     block_size_text: str
     iodepth: int | None
-    numjobs: int
+    numjobs: int | None
     target_name: str | None
     error: int
     iops: float | None

@@ -37,7 +37,7 @@ class WorkloadRow:
     block_size_bytes: int | None
     block_size_text: str
     iodepth: int | None
-    numjobs: int
+    numjobs: int | None
     file_size_bytes: int | None
     file_size_text: str
     is_direct: bool | None

@@ -33,7 +33,7 @@ _USUAL_ENGINE: Final = "libaio"
 # The engine of shell timings.
 _SHELL: Final = "shell"
 # What `beside` lists, as the identity of series has it.
-_BESIDE: Final = re.compile(r"(\S+) (.*?) iodepth (None|\d+) numjobs (\d+) × (\d+)(?:, |$)")
+_BESIDE: Final = re.compile(r"(\S+) (.*?) iodepth (None|\d+) numjobs (None|\d+) × (\d+)(?:, |$)")
 _ALL_BESIDE: Final = re.compile(f"(?:{_BESIDE.pattern})+")
 _WHOLE: Final = re.compile(r"[0-9]{1,18}")
 _DECIMAL: Final = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?")
@@ -78,7 +78,7 @@ class WorkloadTitleColumns(Protocol):
     @property
     def iodepth(self) -> int | None: ...
     @property
-    def numjobs(self) -> int: ...
+    def numjobs(self) -> int | None: ...
     @property
     def file_size_bytes(self) -> int | None: ...
     @property
@@ -210,7 +210,8 @@ def _describe_beside(
     blocks = format_short_size(int(size)) if _WHOLE.fullmatch(size) else size
     jobs = count if numjobs == "1" else f"{count} × {numjobs}"
     queue = "unknown depth" if depth == "None" else f"depth {depth}"
-    return f"{pattern} {blocks}".strip() + f", {queue} ({jobs} {'job' if jobs == '1' else 'jobs'})"
+    number = "unknown number of jobs" if numjobs == "None" else f"{jobs} {'job' if jobs == '1' else 'jobs'}"
+    return f"{pattern} {blocks}".strip() + f", {queue} ({number})"
 
 
 def _format_small_files(workload: WorkloadTitleColumns) -> str:

@@ -1,6 +1,8 @@
 """Clones become groups; values that cannot be calculated exactly are withheld."""
 
 import json
+import shutil
+import subprocess
 from typing import Any
 
 import pytest
@@ -58,7 +60,9 @@ def with_bins(bins: dict[str, int], **changes: Any) -> dict[str, Any]:
         ("generated/63_client_two_normal.out", [("csjob", "vm", 2, (0, 1)), ("csjob", "vm", 2, (2, 3))]),
         # The earlier entries are snapshots, within one report.
         ("generated/67_client_status_interval.out", [("csjob", "127.0.0.1", 2, (5, 6))]),
-        ("versions/fio-2.1.14/json_client.json", [("cs", "127.0.0.1", 1, (0,))]),
+        # Two jobs that group_reporting summed, and one: these versions print no options.
+        ("versions/fio-2.0.10/json_group2.json", [("mix", None, None, (0,))]),
+        ("versions/fio-2.1.14/json_client.json", [("cs", "127.0.0.1", None, (0,))]),
         ("versions/fio-3.39/json_client.json", [("cs", "127.0.0.1", 1, (0,))]),
     ],
 )
@@ -235,22 +239,66 @@ def test_last_group_of_a_truncated_report_has_values_if_its_options_list_numjobs
 
 
 @pytest.mark.parametrize(
-    ("changes", "version", "may_hide_jobs"),
+    ("changes", "version", "numjobs"),
     [
-        ({}, "fio-3.33", False),
-        ({"job_runtime": 4000}, "fio-3.33", True),
+        ({}, "fio-3.33", 1),
+        ({"job_runtime": 4000}, "fio-3.33", None),
         # numjobs of the global section is not listed before 3.4.
-        ({}, "fio-3.1", True),
-        ({}, "fio-2.3", True),
-        ({"job options": {"rw": "read", "numjobs": "1"}}, "fio-3.1", False),
+        ({}, "fio-3.1", None),
+        ({}, "fio-2.3", None),
+        ({}, "", None),
+        ({"job options": {"rw": "read", "numjobs": "1"}}, "fio-3.1", 1),
+        ({"job options": {"rw": "read", "numjobs": "3"}}, "fio-3.1", 3),
+        ({"job options": {"rw": "read", "numjobs": "$jobs"}}, "fio-3.33", None),
+        ({"job options": None}, "fio-3.33", None),
+        ({"job options": {}}, "fio-3.33", 1),
     ],
 )
-def test_entry_may_hide_jobs_that_its_options_do_not_list(
-    changes: dict[str, Any], version: str, may_hide_jobs: bool
+def test_number_of_jobs_is_unknown_where_an_entry_may_hide_some(
+    changes: dict[str, Any], version: str, numjobs: int | None
 ) -> None:
     (document,) = read_output(make_output(make_job(**changes), **{"fio version": version})).documents
 
-    assert document.jobs[0].may_hide_jobs is may_hide_jobs
+    assert (document.groups[0].numjobs, document.jobs[0].may_hide_jobs) == (numjobs, numjobs is None)
+
+
+ONE = "--name=a"
+THREE = "--numjobs=3 --name=a"
+SUMMED = "--group_reporting --numjobs=3 --name=a"
+MERGED = "--group_reporting --name=a --name=b"
+
+
+@pytest.mark.parametrize(
+    ("options", "output_format", "numjobs"),
+    [
+        (ONE, "json", 1),
+        (ONE, "normal", 1),
+        (ONE, "terse", None),
+        (THREE, "json", 3),
+        (THREE, "normal", 3),
+        (THREE, "terse", 3),
+        (SUMMED, "json", 3),
+        (SUMMED, "normal", 3),
+        (SUMMED, "terse", None),
+        # Two jobs of one each.
+        (MERGED, "json", None),
+        (MERGED, "normal", None),
+        (MERGED, "terse", None),
+    ],
+)
+def test_number_of_jobs_of_fio_is_known_or_unknown(
+    options: str, output_format: str, numjobs: int | None
+) -> None:
+    fio = shutil.which("fio")
+    if fio is None:
+        pytest.skip("fio is not installed")
+    shared = "--ioengine=null --size=1g --bs=4k --rw=randread --rate_iops=200 --time_based --runtime=500ms"
+    command = [fio, f"--output-format={output_format}", *shared.split(), *options.split()]
+    output = subprocess.run(command, capture_output=True, check=True, timeout=60).stdout
+
+    (group,) = read_output(output).documents[0].groups
+
+    assert group.numjobs == numjobs
 
 
 def test_clones_listed_separately_hide_no_jobs() -> None:

@@ -166,8 +166,8 @@ def test_jobs_summed_into_another_have_a_note() -> None:
 
     assert list_codes(text) == ["job-not-printed"]
     assert list_codes(text.replace("jobs=1", "jobs=2")) == ["group-of-different-jobs"]
-    assert not read_job(text).may_hide_jobs
-    assert read_job(text.replace("jobs=1", "jobs=2")).may_hide_jobs
+    assert read_document(text).groups[0].numjobs == 1
+    assert read_document(text.replace("jobs=1", "jobs=2")).groups[0].numjobs is None
 
 
 def test_iops_below_100_are_calculated_as_fio_truncates_them() -> None:
