@@ -11,8 +11,9 @@ beat → answer_layout_questions: notices of changed answers ─▶ notify
 page → mail_reset_links, mail_address_link: send a link of an account
 page, API → dry_run: evaluate series with other thresholds, and compare the incidents
 no task for 30 s → Substitute: the same steps without the queue, by `drain`, until beat is back
+page, API → delete_runs: delete runs, or restore them ─▶ judge
 beat → resolve_recovered: resolve incidents that recovered weeks ago
-beat → forget notices that were settled long ago, old dry runs, audit records and run requests
+beat → forget notices that were settled long ago, old dry runs, audit records, run requests and deleted runs
 """
 
 import gc
@@ -34,6 +35,7 @@ from django.utils import timezone
 
 from benchapp.accounts.write.throttle import forget_old_attempts
 from benchapp.celery import app
+from benchapp.corrections.write import advance_deletions, has_due_deletions, remove_deleted_runs
 from benchapp.framework.write.audit import forget_old_audit_records
 from benchapp.incidents.actions import triage
 from benchapp.intake.normalize.batch import has_waiting, normalize_batch
@@ -179,6 +181,15 @@ def dry_run() -> None:
 
 
 @shared_task(time_limit=90)
+def delete_runs() -> None:
+    """Advance deletions of runs, or undo them. Never retried: they stay due, and the sweep comes every 10 s."""
+    if advance_deletions(budget_s=_TASK_BUDGET_S):
+        with transaction.atomic():
+            delete_runs.delay_on_commit()
+    _hint_judge()
+
+
+@shared_task(time_limit=90)
 def resolve_recovered() -> None:
     """Resolve incidents that recovered some time ago. Never retried: beat comes every hour."""
     triage.resolve_recovered()
@@ -191,6 +202,7 @@ def forget() -> None:
     forget_old_dry_runs()
     forget_old_audit_records()
     forget_old_requests()
+    remove_deleted_runs()
 
 
 @shared_task(soft_time_limit=20, time_limit=30)
@@ -209,6 +221,8 @@ def sweep() -> None:
             judge.delay_on_commit()
         if has_running_dry_runs():
             dry_run.delay_on_commit()
+        if has_due_deletions():
+            delete_runs.delay_on_commit()
 
 
 @shared_task(time_limit=90)

@@ -25,6 +25,8 @@ from benchapp.models import (
     Attempt,
     Change,
     ChangeState,
+    Deletion,
+    DeletionLogEntry,
     DetectionDryRun,
     DetectionPolicy,
     DetectionPolicyLogEntry,
@@ -383,6 +385,14 @@ def make_planned_event(**fields: Any) -> PlannedEvent:
         **fields,
     }
     return PlannedEvent.objects.create(**values)
+
+
+def make_deletion(**fields: Any) -> Deletion:
+    """Make a deletion of the runs of host db-7, which a worker has not begun."""
+    values = {"filter": "host:db-7", "reason": "trial", "run_count": 1, "last_run_id": 1, **fields}
+    deletion = Deletion.objects.create(**values)
+    DeletionLogEntry.objects.create(deletion=deletion, at=deletion.created_at, action="created")
+    return deletion
 
 
 def make_detection_policy(**fields: Any) -> DetectionPolicy:

@@ -49,8 +49,9 @@ import json
 from benchapp.models import Host, Role, Study, User
 from benchapp.accounts.write.tokens import issue_token
 from benchapp.storage.write.hosts import issue_host_token
-from tests.factories import make_change, make_detection_policy, make_dry_run, make_incident, make_planned_event
+from tests.factories import make_change, make_deletion, make_detection_policy, make_dry_run, make_incident
 from tests.factories import (
+    make_planned_event,
     make_target_mapping,
     make_price,
     make_signed_link,
@@ -74,6 +75,7 @@ known = {
     "study_id": study.pk,
     "incident_id": make_incident(changes=[make_change(make_series([1.0, 2.0]))]).pk,
     "planned_event_id": make_planned_event().pk,
+    "deletion_id": make_deletion().pk,
     "policy_id": make_detection_policy().pk,
     "dry_run_id": make_dry_run().pk,
     "price_id": make_price().pk,

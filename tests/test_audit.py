@@ -28,6 +28,7 @@ from benchapp.models import (
     Invitation,
     PinnedChart,
     Role,
+    Run,
     SavedView,
     Scope,
     State,
@@ -37,6 +38,7 @@ from benchapp.models import (
 from tests.access_table import WEB
 from tests.factories import (
     make_change,
+    make_deletion,
     make_detection_policy,
     make_dry_run,
     make_environment,
@@ -124,6 +126,7 @@ def parts(admin_user: User) -> dict[str, Any]:
         "bulk": str(UUID(bulk.bulk)),
         "study_id": Study.objects.create(title="Disks", panels=[panel], owner=admin_user).pk,
         "planned_event_id": active.pk,
+        "deletion_id": make_deletion().pk,
         "policy_id": make_detection_policy().pk,
         "dry_run_id": make_dry_run().pk,
         "price_id": make_price().pk,
@@ -218,6 +221,13 @@ def list_forms(parts: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
         "incidents/bulk": {"incident": parts["incident_id"], "do": "acknowledge", "action": "acknowledge"},
         "incidents/bulk/undo": {"bulk": UUID(parts["bulk"]).hex},
         "maintenance/add": plan,
+        "deletions/add": {
+            "filter": f"host:{parts['name']}",
+            "zone": "UTC",
+            "reason": "trial",
+            "seen": Run.objects.filter(host__name=parts["name"]).count(),
+            "delete": "yes",
+        },
         "policies/add": policy,
         "prices/add": {
             "volume_type": "io2",
@@ -280,6 +290,7 @@ def test_every_form_is_recorded(parts: dict[str, Any], admin_user: User) -> None
     make_user(Role.ADMIN, username="other")
     before = {
         "runs/<int:run_id>/include": f"/runs/{parts['run_id']}/exclude",
+        "deletions/<int:deletion_id>/restore": f"/deletions/{parts['deletion_id']}/cancel",
         "policies/<int:policy_id>/restore": f"/policies/{parts['policy_id']}/cancel",
         "maintenance/<int:planned_event_id>/restore": f"/maintenance/{parts['planned_event_id']}/cancel",
         "maintenance/<int:planned_event_id>/resume": f"/maintenance/{parts['planned_event_id']}/end",

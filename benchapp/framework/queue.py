@@ -20,6 +20,7 @@ log = structlog.get_logger(__name__)
 NORMALIZE: Final = "benchapp.tasks.normalize"
 NOTIFY: Final = "benchapp.tasks.notify"
 DRY_RUN: Final = "benchapp.tasks.dry_run"
+DELETE_RUNS: Final = "benchapp.tasks.delete_runs"
 SEND_RESET_LINKS: Final = "benchapp.tasks.mail_reset_links"
 SEND_ADDRESS_LINK: Final = "benchapp.tasks.mail_address_link"
 # After a publish that failed, nothing is published for this long: beat's sweep finds what was stored meanwhile.
@@ -75,6 +76,11 @@ def wake_notify() -> bool:
 def wake_dry_run() -> bool:
     """Publish that a dry run of thresholds waits; False without a broker or while it is away."""
     return _publish(DRY_RUN)
+
+
+def wake_deletion() -> bool:
+    """Publish that runs wait to be deleted or restored; False without a broker or while it is away."""
+    return _publish(DELETE_RUNS)
 
 
 def queue_reset_links(login: str) -> bool:

@@ -28,6 +28,14 @@ from benchapp.models.change import (
     Slope,
     read_slope,
 )
+from benchapp.models.deletion import (
+    DELETED_RUNS_KEPT,
+    DeletedRun,
+    Deletion,
+    DeletionAction,
+    DeletionLogEntry,
+    DeletionState,
+)
 from benchapp.models.detection_policy import (
     THRESHOLD_MAXIMUM,
     THRESHOLD_MINIMUM,
@@ -122,6 +130,7 @@ __all__ = [
     "CONFIRMATION_RUNS_MAXIMUM",
     "DAILY_SHARE_DEFAULT",
     "DAILY_SHARE_MAXIMUM",
+    "DELETED_RUNS_KEPT",
     "ENVIRONMENT_FIELDS",
     "LAYOUT_FIELDS",
     "OPEN_REQUEST_STATES",
@@ -145,6 +154,11 @@ __all__ = [
     "ChangeState",
     "Channel",
     "ConfirmationPolicy",
+    "DeletedRun",
+    "Deletion",
+    "DeletionAction",
+    "DeletionLogEntry",
+    "DeletionState",
     "DetectionDryRun",
     "DetectionPolicy",
     "DetectionPolicyAction",

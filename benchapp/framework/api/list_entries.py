@@ -11,6 +11,7 @@ from django.http.response import HttpResponseBase
 from drf_spectacular.utils import extend_schema, extend_schema_view
 from msgspec import Meta, defstruct
 from rest_framework import serializers
+from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 from rest_framework.response import Response
 
@@ -100,7 +101,8 @@ class EntryResource(Generic[Entry]):
 
     input: what a creator gives; changes: members of PATCH, with what each value does in `actions`. row: of a page and
     part of `answer`; listed: with the chosen columns. list_page and read: query the rows. describe_more: what only the
-    answer of one entry has. preview: answers a body that is not to be saved; previewed: its type.
+    answer of one entry has. preview: answers a body that is not to be saved; previewed: its type. permission: of who
+    may read, create and act.
     """
 
     entries: EntryList[Entry]
@@ -120,6 +122,7 @@ class EntryResource(Generic[Entry]):
     describe_more: Callable[[Entry], Mapping[str, Any]]
     preview: Callable[[dict[str, Any]], ApiAnswer | None] = lambda given: None
     previewed: type[ApiAnswer] | None = None
+    permission: type[BasePermission] = MayReadOrEdit
 
     @property
     def name(self) -> str:
@@ -161,7 +164,6 @@ class EntryResource(Generic[Entry]):
 class EntriesView(ApiView):
     """All entries of a list."""
 
-    permission_classes = [MayReadOrEdit]
     resource: ClassVar[EntryResource[Any]]
 
     def get(self, request: Request) -> HttpResponseBase:
@@ -198,7 +200,6 @@ class EntriesView(ApiView):
 class EntryView(ApiView):
     """One entry of a list."""
 
-    permission_classes = [MayReadOrEdit]
     resource: ClassVar[EntryResource[Any]]
 
     def get(self, request: Request, **address: int) -> HttpResponseBase:
@@ -257,7 +258,8 @@ def make_views(
         ),
         delete=extend_schema(operation_id=f"cancel_{one}", description=cancel, responses={204: None}),
     )
+    members = {"resource": resource, "permission_classes": [resource.permission]}
     return (
-        all_entries(type("AllEntries", (EntriesView,), {"resource": resource})),
-        one_entry(type("OneEntry", (EntryView,), {"resource": resource})),
+        all_entries(type("AllEntries", (EntriesView,), members)),
+        one_entry(type("OneEntry", (EntryView,), members)),
     )

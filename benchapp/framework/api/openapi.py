@@ -308,6 +308,11 @@ _BODIES: Final[dict[str, Json]] = {
     "AnyTokenInput": {"scope": "read", "label": "dashboard", "expires_at": "2027-06-30T00:00:00Z"},
     "BaselineInput": {"comment": "new disks"},
     "BulkTriageInput": {"incidents": [1, 2], "action": "resolve", "verdict": "noise"},
+    "DeletionInput": {
+        "filter": "host:db-01 label.trial:1",
+        "to_at": "2026-01-01T00:00:00Z",
+        "reason": "trial runs",
+    },
     "DetectionPolicyInput": {
         "metric": "iops",
         "smallest_change": 0.1,
@@ -316,6 +321,7 @@ _BODIES: Final[dict[str, Json]] = {
     },
     "EnrollmentInput": {"name": "db-09", "agent_version": "0.1.0"},
     "ExclusionInput": {"reason": "the RAID was rebuilt"},
+    "PatchedDeletionChanges": {"is_canceled": True},
     "PatchedDetectionPolicyChanges": {"is_canceled": True},
     "PatchedHostChanges": {"pool": "blue"},
     "PatchedIncidentChanges": {"comment": "seen"},

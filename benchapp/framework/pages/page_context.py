@@ -25,7 +25,7 @@ from benchapp.framework.pages.access import View, can
 from benchapp.framework.read.binary_columns import fetch_rows
 from benchapp.framework.times import find_zone, name_zone
 from benchapp.incidents.read.incidents import Tab, match_tab
-from benchapp.models import BROWSER_ZONE, DetectionPolicy, RateUnits, Role, User, WantedSchedule
+from benchapp.models import BROWSER_ZONE, Deletion, DetectionPolicy, RateUnits, Role, User, WantedSchedule
 
 TIMES: Final = ("from", "to", "zone")
 RANGED: Final = ("q", *TIMES)
@@ -174,7 +174,7 @@ PLACES: Final = (
     Place("Explore", ("scaling", "matrix", "history", "compare", "runs")),
     Place("Incidents", ("incidents", "benchmark_health", "planned_events", "detection_policies")),
     Place("Choose a layout", ("layouts",)),
-    Place("Hosts", ("hosts", "schedules", "run_requests", "uploads")),
+    Place("Hosts", ("hosts", "schedules", "run_requests", "uploads", "deletions")),
     Place("Reports", ("studies", "saved_views")),
 )
 # The menu with the name of the user.
@@ -189,7 +189,11 @@ _BELOW: Final = {
     "/prices/": "layouts",
 }
 # These tabs are shown from the first row on; before, their pages are linked where they are of use, and searched.
-_FROM_FIRST_ROW: Final = {"schedules": WantedSchedule, "detection_policies": DetectionPolicy}
+_FROM_FIRST_ROW: Final = {
+    "schedules": WantedSchedule,
+    "detection_policies": DetectionPolicy,
+    "deletions": Deletion,
+}
 OPEN_SHOWN_MAXIMUM: Final = 99
 
 

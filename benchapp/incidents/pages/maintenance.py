@@ -125,18 +125,24 @@ class PlannedEventForm(ResourceForm):
         super().clean()
         cleaned = self.cleaned_data
         self.instance.incident_id = cleaned.get("incident")
-        zone = find_zone(cleaned.get("zone", ""))
-        if zone is None:
-            self.add_error("zone", "Unknown time zone on this server: use UTC.")
-        for name in ("from_at", "to_at"):
-            if cleaned.get(name) == "":
-                cleaned[name] = None
-            elif name in cleaned:
-                try:
-                    cleaned[name] = read_moment(cleaned[name], zone or UTC)
-                except forms.ValidationError as error:
-                    self.add_error(name, error)
+        convert_moments(self, "from_at", "to_at")
         return cleaned
+
+
+def convert_moments(form: forms.BaseForm, *names: str) -> None:
+    """Convert the cleaned times of a form from its time zone to UTC, "" to None, with an error where one is invalid."""
+    cleaned = form.cleaned_data
+    zone = find_zone(cleaned.get("zone", ""))
+    if zone is None:
+        form.add_error("zone", "Unknown time zone on this server: use UTC.")
+    for name in names:
+        if cleaned.get(name) == "":
+            cleaned[name] = None
+        elif name in cleaned:
+            try:
+                cleaned[name] = read_moment(cleaned[name], zone or UTC)
+            except forms.ValidationError as error:
+                form.add_error(name, error)
 
 
 def read_moment(text: str, zone: tzinfo) -> datetime:

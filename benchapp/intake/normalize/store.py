@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar
+from uuid import UUID
 
 import orjson
 from django.db import connection
@@ -17,6 +18,7 @@ from benchapp.intake.posts.envelope import SendingAgent
 from benchapp.models import (
     TARGET_FIELDS,
     WORKLOAD_FIELDS,
+    DeletedRun,
     Environment,
     Measurement,
     Run,
@@ -121,7 +123,10 @@ def store_plans(plans: Sequence[Plan], *, is_reread: bool = False) -> Stored:
     An existing run (same submission and document) keeps its id; its values and measurements are replaced. is_reread:
     history is read again, so that changes in it are no news.
     """
-    runs = [run for plan in plans for run in plan.runs]
+    deleted = _list_deleted(plans) if is_reread else set()
+    runs = [
+        run for plan in plans for run in plan.runs if (run.source.submission_id, run.document) not in deleted
+    ]
     if not runs:
         return Stored((), ())
     targets = _find_or_create(Target, {each.key: dict(each.fields) for each in _list_targets(runs)})
@@ -129,7 +134,7 @@ def store_plans(plans: Sequence[Plan], *, is_reread: bool = False) -> Stored:
     earlier = _count_runs(plans)
     run_ids = _store_runs(runs, targets, environments)
     surplus = _find_surplus(plans)
-    replaced = _remove_measurements([*run_ids, *surplus])
+    replaced = remove_measurements([*run_ids, *surplus])
     Run.objects.filter(pk__in=surplus).delete()
     series = _find_or_create_series(runs, targets, replaced=replaced)
     _store_measurements(runs, run_ids, series)
@@ -138,8 +143,14 @@ def store_plans(plans: Sequence[Plan], *, is_reread: bool = False) -> Stored:
     _refresh_environments(runs, series, environments, replaced=replaced)
     if not is_reread:
         _exclude_copies(run_ids)
-    _note_hosts(plans, earlier)
+    _note_hosts(plans, runs, earlier)
     return Stored(tuple(run_ids), tuple(sorted(set(series.values()))))
+
+
+def _list_deleted(plans: Sequence[Plan]) -> set[tuple[UUID, int]]:
+    """Return submission and document of the runs of these plans that people deleted."""
+    rows = DeletedRun.objects.filter(submission_id__in=[plan.source.submission_id for plan in plans])
+    return set(rows.values_list("submission_id", "document"))
 
 
 def _find_or_create(model: type[_Row], wanted: Mapping[bytes, Mapping[str, Any]]) -> dict[bytes, int]:
@@ -288,7 +299,7 @@ def _find_surplus(plans: Sequence[Plan]) -> list[int]:
     ]
 
 
-def _remove_measurements(run_ids: Sequence[int]) -> set[int]:
+def remove_measurements(run_ids: Sequence[int]) -> set[int]:
     """Delete the stored measurements of these runs; return their series."""
     with connection.cursor() as cursor:
         cursor.execute(
@@ -450,12 +461,12 @@ def _refresh_badges(cursor: CursorWrapper, series_ids: Sequence[int]) -> None:
     )
 
 
-def _note_hosts(plans: Sequence[Plan], earlier: Counter[int]) -> None:
+def _note_hosts(plans: Sequence[Plan], runs: Sequence[PlannedRun], earlier: Counter[int]) -> None:
     """Update agent and number of runs of these hosts; earlier: runs that were stored before."""
     agents: dict[int, SendingAgent] = {}
     for plan in sorted(plans, key=lambda plan: plan.source.received_at):
         agents[plan.source.host_id] = plan.agent
-    counts = Counter(run.source.host_id for plan in plans for run in plan.runs)
+    counts = Counter(run.source.host_id for run in runs)
     ids = sorted(agents)
     with connection.cursor() as cursor:
         cursor.execute(

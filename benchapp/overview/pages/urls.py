@@ -9,6 +9,7 @@ from benchapp.accounts.pages import own_account as preferences
 from benchapp.accounts.pages import sign_in as accounts
 from benchapp.accounts.pages import tokens as links
 from benchapp.charts.pages import comparison, matrix, scaling
+from benchapp.corrections import pages as deletions
 from benchapp.framework.pages import audit
 from benchapp.framework.pages.page_context import CHARTED, RANGED, TIMES, page
 from benchapp.incidents.pages import benchmark_health, incidents
@@ -155,6 +156,18 @@ urlpatterns = [
             name=f"{act}_planned_event",
         )
         for act in planned_events.ACTIONS
+    ),
+    page("deletions/", deletions.deletions, "runs#delete-runs", "Deleted runs", "trash restore undo"),
+    page("deletions/add", deletions.add_deletion, "runs#delete-runs", "Delete runs", "remove trash"),
+    page("deletions/<int:deletion_id>/", deletions.deletion, "runs#delete-runs"),
+    *(
+        path(
+            f"deletions/<int:deletion_id>/{act}",
+            deletions.change_deletion,
+            {"act": act},
+            name=f"{act}_deletion",
+        )
+        for act in deletions.ACTIONS
     ),
     page("policies/", policies.detection_policies, "detection#policies", "Detection policies", "thresholds"),
     page(

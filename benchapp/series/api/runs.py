@@ -58,6 +58,7 @@ from benchapp.series.read.runs import (
     RunFilter,
     RunRow,
     compare_to_levels,
+    describe_missing_run,
     list_runs,
     read_run,
 )
@@ -300,7 +301,7 @@ class OneRun(ApiView):
         """Read one run with its measurements; a host token sees only runs of its host, others are 404."""
         run = read_run(run_id, **read_parameters(request, PositionParameters))
         if run is None or find_ingest_host(request) not in (None, run.host_id):
-            raise not_found("run", f"run {run_id} does not exist")
+            raise not_found("run", describe_missing_run(run_id))
         following = (
             None
             if run.next_position is None
@@ -362,7 +363,7 @@ class RunTracesView(ApiView):
         ]
         host = read_host_name(run_id) if not traces or wanted["format"] == "csv" else None
         if not traces and host is None:
-            raise not_found("run", f"run {run_id} does not exist")
+            raise not_found("run", describe_missing_run(run_id))
         return answer_rows(
             request,
             TracePage,

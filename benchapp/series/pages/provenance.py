@@ -29,7 +29,7 @@ from benchapp.intake.provenance.values import (
     TotalProvenance,
 )
 from benchapp.intake.read import read_raw_body
-from benchapp.series.read.runs import RunDetail, read_run
+from benchapp.series.read.runs import RunDetail, describe_missing_run, read_run
 
 # Of measurements, totals and jobs each, per page.
 SECTIONS_MAXIMUM: Final = 50
@@ -78,9 +78,7 @@ def run_report(request: HttpRequest, run_id: int) -> HttpResponse:
     """Show for each value of a run what fio printed and how it was derived."""
     run = read_run(run_id, position=read_position(request), limit=SECTIONS_MAXIMUM)
     if run is None:
-        raise Http404(
-            f"Run {run_id} does not exist. It may have been removed, or the link is from another server."
-        )
+        raise Http404(describe_missing_run(run_id))
     title = f"Derived values of run {run_id}"
     api_line = format_curl_command(f"{make_base_url(request)}/api/v1/runs/{run_id}/report")
     context = {"run": run, "title": title, "api_line": api_line, "parser_version": PARSER_VERSION}

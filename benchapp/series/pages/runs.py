@@ -34,7 +34,7 @@ from benchapp.framework.pages.filter_bar import (
 )
 from benchapp.framework.pages.list_entries import read_position, turn_page
 from benchapp.framework.pages.number_columns import Scale, choose_scale, format_scaled
-from benchapp.framework.pages.page_context import make_base_url
+from benchapp.framework.pages.page_context import RANGED, make_base_url, write_kept
 from benchapp.framework.pages.selection import KINDS
 from benchapp.framework.pages.time_range import describe_bounds
 from benchapp.framework.queue import wake_up
@@ -62,7 +62,9 @@ from benchapp.series.read.runs import (
     MEASUREMENTS_SHOWN,
     SATURATED,
     RunDetail,
+    RunFilter,
     RunRow,
+    describe_missing_run,
     find_withheld,
     list_percents,
     list_profiles,
@@ -351,6 +353,10 @@ def runs(request: HttpRequest) -> HttpResponse:
         "excluded": () if page.items else explain_empty(bar, has_runs),
         "has_filter": bool(bar.text or asked.profile or asked.has_failed or asked.badges),
         "range": describe_bounds(asked.from_at, asked.to_at),
+        # A deletion has a filter and a time range, and no other option of this page.
+        "deletion_query": write_kept(RANGED, request, {"bar": bar})
+        if asked == RunFilter(asked.match, from_at=asked.from_at, to_at=asked.to_at)
+        else "",
         "columns": columns,
         "runs": lines,
         "selection_kind": KINDS["run"],
@@ -439,9 +445,7 @@ def read_output(body: RawBody) -> bytes:
 def _find(run_id: int, *, position: int, limit: int | None) -> RunDetail:
     detail = read_run(run_id, position=position, limit=limit)
     if detail is None:
-        raise Http404(
-            f"Run {run_id} does not exist. It may have been removed, or the link is from another server."
-        )
+        raise Http404(describe_missing_run(run_id))
     return detail
 
 

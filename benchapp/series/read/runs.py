@@ -26,7 +26,7 @@ from benchapp.framework.read.pagination import (
     match_times,
     read_cursor,
 )
-from benchapp.models import Measurement, Run, name_person
+from benchapp.models import DeletedRun, Measurement, Run, name_person
 from benchapp.models.filtering import match_runs
 from benchapp.models.measurement import are_same_kind, find_kind
 from benchapp.series.read.shapes import (
@@ -255,6 +255,17 @@ def _count_measurements(run_ids: Sequence[int]) -> dict[int, int]:
         [list(run_ids)],
     )
     return dict(rows)
+
+
+def describe_missing_run(run_id: int) -> str:
+    """Return why there is no run with this id: it was deleted, or never existed; one query."""
+    deleted = DeletedRun.objects.select_related("deletion").filter(pk=run_id).first()
+    if deleted is None:
+        return f"Run {run_id} does not exist. The link may be from another server."
+    deletion = deleted.deletion
+    if deletion.is_over:
+        return f"Run {run_id} was deleted for good: {deletion.reason}."
+    return f"Run {run_id} was deleted: {deletion.reason}. An admin can restore it on the page Deleted runs."
 
 
 # Both the reason of a metric that is withheld and the code of the badge.

@@ -35,6 +35,7 @@ from benchapp.series.api import series as series_resource
 from tests.envelopes import pack_envelope
 from tests.factories import (
     make_change,
+    make_deletion,
     make_detection_policy,
     make_dry_run,
     make_host,
@@ -136,6 +137,7 @@ def make_things() -> dict[str, Any]:
         "study_id": store_snapshot(study.pk, [FROZEN], by=None).study_id,
         "place": 1,
         "planned_event_id": make_planned_event().pk,
+        "deletion_id": make_deletion().pk,
         "policy_id": make_detection_policy().pk,
         "dry_run_id": make_dry_run().pk,
         "price_id": make_price().pk,
@@ -208,6 +210,11 @@ EXAMPLES_OF_ANSWERS = [
         },
     ),
     ("DELETE", "/api/v1/prices/{price_id}", {}, None),
+    ("GET", "/api/v1/deletions", {}, None),
+    ("POST", "/api/v1/deletions", {}, {"filter": "host:*", "reason": "trial"}),
+    ("GET", "/api/v1/deletions/{deletion_id}", {}, None),
+    ("PATCH", "/api/v1/deletions/{deletion_id}", {}, {"is_canceled": True}),
+    ("DELETE", "/api/v1/deletions/{deletion_id}", {}, None),
     ("GET", "/api/v1/detection-policies", {}, None),
     (
         "POST",

@@ -31,6 +31,9 @@ LEFT_OUT = {
     "belongs to a user": {"PinnedChart", "SavedView"},
     "of this instance and its hosts": {
         "Attempt",
+        "DeletedRun",
+        "Deletion",
+        "DeletionLogEntry",
         "Heartbeat",
         "Notice",
         "RequestPolicy",

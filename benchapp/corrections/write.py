@@ -1,0 +1,291 @@
+"""Delete runs in the background, restore them while they are kept, and then remove them for good."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+import structlog
+from django.db import InterfaceError, OperationalError, connection, transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from benchapp.catalog.grammar import BadFilter, canonicalize_filter, parse_filter
+from benchapp.framework.queue import wake_deletion
+from benchapp.framework.read.pagination import match_times
+from benchapp.framework.write.conflicts import BadValue, end_if_frozen, retry_conflicts
+from benchapp.framework.write.list_entries import EntryList, NotInThisState, read_entry_reason
+from benchapp.intake.normalize.batch import ImportRunning, exclude_imports
+from benchapp.intake.normalize.reparse import renormalize_batch
+from benchapp.intake.normalize.store import recalculate_series, remove_measurements
+from benchapp.models import (
+    DELETED_RUNS_KEPT,
+    AuditKind,
+    DeletedRun,
+    Deletion,
+    Incident,
+    Run,
+    Submission,
+    User,
+)
+from benchapp.models.filtering import match_runs
+
+log = structlog.get_logger(__name__)
+
+# Of one deletion.
+RUNS_MAXIMUM: Final = 100_000
+# That are in progress; a worker advances one after the other.
+DUE_MAXIMUM: Final = 20
+INCIDENTS_NAMED: Final = 5
+# Small, so that new submissions do not wait long for the locks of series.
+_RUNS_AT_ONCE: Final = 50
+_SUBMISSIONS_AT_ONCE: Final = 500
+
+_KEEP: Final = (
+    "INSERT INTO benchapp_deletedrun (id, deletion_id, submission_id, document, row)"
+    " SELECT id, %s, submission_id, document, to_jsonb(run) FROM benchapp_run run WHERE id = ANY(%s)"
+)
+# The account of who excluded it may be gone.
+_BRING_BACK: Final = (
+    "INSERT INTO benchapp_run SELECT (jsonb_populate_record(NULL::benchapp_run, row || jsonb_build_object("
+    " 'excluded_by_id', (SELECT id FROM benchapp_user WHERE id = (row->>'excluded_by_id')::bigint)))).*"
+    " FROM benchapp_deletedrun WHERE id = ANY(%s)"
+)
+_COUNT_RUNS: Final = (
+    "UPDATE benchapp_host SET run_count = run_count + %s * counted.count FROM"
+    " (SELECT host_id, count(*) FROM benchapp_run WHERE id = ANY(%s) GROUP BY host_id) counted"
+    " WHERE benchapp_host.id = counted.host_id"
+)
+_AFFECTED: Final = (
+    "WITH counted AS (SELECT series_id, count(*) FROM benchapp_measurement WHERE run_id = ANY(%(ids)s)"
+    "  GROUP BY series_id)"
+    " SELECT count(*), count(*) FILTER (WHERE counted.count = series.measurement_count),"
+    " (SELECT count(DISTINCT host_id) FROM benchapp_run WHERE id = ANY(%(ids)s)),"
+    " (SELECT min(started_at) FROM benchapp_run WHERE id = ANY(%(ids)s)),"
+    " (SELECT max(started_at) FROM benchapp_run WHERE id = ANY(%(ids)s)),"
+    " ARRAY(SELECT DISTINCT incident_id FROM benchapp_change JOIN counted USING (series_id)"
+    "  WHERE incident_id IS NOT NULL)"
+    " FROM counted JOIN benchapp_series series ON series.id = counted.series_id"
+)
+# A submission is removed with its last run: the raw output of those that stay has all of them.
+_REMOVABLE: Final = (
+    "SELECT DISTINCT gone.submission_id FROM benchapp_deletedrun gone WHERE gone.deletion_id = %s"
+    " AND NOT EXISTS (SELECT FROM benchapp_run run WHERE run.submission_id = gone.submission_id)"
+    " AND NOT EXISTS (SELECT FROM benchapp_deletedrun other JOIN benchapp_deletion kept ON kept.id = other.deletion_id"
+    "  WHERE other.submission_id = gone.submission_id AND kept.id <> gone.deletion_id AND kept.removed_at IS NULL)"
+    " LIMIT %s"
+)
+
+
+class DeletionList(EntryList[Deletion]):
+    """The deletions of runs; canceling one restores its runs."""
+
+    model = Deletion
+    kind = AuditKind.DELETION
+    noun = "deletion"
+
+    def check(self, entry: Deletion) -> None:
+        """Write the filter and the reason in their canonical form, and count the runs. Raises BadValue."""
+        count_matching(entry)
+        entry.reason = read_entry_reason(entry.reason)
+
+    def refuse_more(self, entry: Deletion) -> None:
+        """Raise BadValue if too many deletions are in progress; NotInThisState if this one is over."""
+        if entry.pk and entry.is_over:
+            raise NotInThisState("its runs were restored more than 30 days ago: delete them anew")
+        if Deletion.objects.filter(is_due=True).count() >= DUE_MAXIMUM:
+            raise BadValue("", f"{DUE_MAXIMUM} deletions are in progress: wait until one is done")
+
+    def apply(self, entry: Deletion) -> None:
+        """Have a worker delete the runs, or restore them."""
+        entry.is_due, entry.position, entry.done_count, entry.unreadable_count = True, 0, 0, 0
+        entry.save(update_fields=["is_due", "position", "done_count", "unreadable_count"])
+        transaction.on_commit(wake_deletion)
+
+    def cancel(self, entry_id: int, *, by: User | None, via: str = "") -> Deletion:
+        """Restore the runs of a deletion and return it. Raises UnknownEntry, or NotInThisState after 30 days."""
+        row = Deletion.objects.filter(pk=entry_id).first()
+        if row is not None and row.canceled_at is None and row.is_over:
+            raise NotInThisState("it was made more than 30 days ago, so its runs are deleted for good")
+        return super().cancel(entry_id, by=by, via=via)
+
+
+DELETIONS: Final = DeletionList()
+
+
+def count_matching(entry: Deletion) -> list[int]:
+    """Return the ids of the runs that a new deletion matches, and write their number and the newest run into it.
+
+    Raises BadValue if there are none, or too many, or nothing says which.
+    """
+    if entry.run_ids and (entry.filter or entry.from_at or entry.to_at):
+        raise BadValue("run_ids", "give either ids of runs, or a filter and a time range")
+    if not (entry.run_ids or entry.filter.strip() or entry.from_at or entry.to_at):
+        raise BadValue("filter", "say which runs: a filter, a time range, or ids of runs")
+    if entry.from_at and entry.to_at and entry.to_at <= entry.from_at:
+        raise BadValue("to_at", "the end is not after the start")
+    try:
+        entry.filter = canonicalize_filter(entry.filter)
+    except BadFilter as error:
+        raise BadValue("filter", str(error)) from error
+    newest = Run.objects.order_by("-id").values_list("id", flat=True).first()
+    entry.last_run_id = newest or 0
+    ids = list(_select_runs(entry).values_list("pk", flat=True)[: RUNS_MAXIMUM + 1])
+    if missing := sorted(set(entry.run_ids) - set(ids)):
+        raise BadValue("run_ids", f"run {missing[0]} does not exist")
+    if not ids:
+        raise BadValue("filter", "no run matches")
+    if len(ids) > RUNS_MAXIMUM:
+        raise BadValue("filter", f"more than {RUNS_MAXIMUM} runs match: narrow the filter or the time range")
+    entry.run_count = len(ids)
+    return ids
+
+
+def _select_runs(entry: Deletion) -> QuerySet[Run]:
+    """Select the runs of a deletion that exist, by id."""
+    rows = Run.objects.filter(pk__lte=entry.last_run_id, pk__gt=entry.position).order_by("pk")
+    if entry.run_ids:
+        return rows.filter(pk__in=entry.run_ids)
+    return rows.filter(
+        match_runs(parse_filter(entry.filter)), match_times("started_at", entry.from_at, entry.to_at)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionEffect:
+    """What a deletion affects. emptied: series that lose all their runs; incidents: (id, title) of open ones."""
+
+    runs: int
+    hosts: int
+    series: int
+    emptied: int
+    from_at: datetime
+    to_at: datetime
+    incidents: Sequence[tuple[int, str]]
+
+
+def preview_deletion(entry: Deletion) -> DeletionEffect:
+    """Return what a deletion that is not saved would affect; three queries. Raises BadValue."""
+    ids = count_matching(entry)
+    with connection.cursor() as cursor:
+        cursor.execute(_AFFECTED, {"ids": ids})
+        series, emptied, hosts, from_at, to_at, incident_ids = cursor.fetchone()
+    incidents = Incident.objects.filter(pk__in=incident_ids, is_open=True).order_by("-started_at", "-id")
+    return DeletionEffect(
+        len(ids), hosts, series, emptied, from_at, to_at, tuple(incidents.values_list("id", "title"))
+    )
+
+
+def has_due_deletions() -> bool:
+    """Return whether any run waits for its deletion, or to be restored."""
+    return Deletion.objects.filter(is_due=True).exists()
+
+
+def advance_deletions(*, budget_s: float) -> bool:
+    """Delete and restore runs for this time, the oldest deletion first; return whether any work is left."""
+    started = time.monotonic()
+    while time.monotonic() - started < budget_s:
+        try:
+            if not _advance_oldest():
+                return False
+        except ImportRunning:
+            # The next sweep comes after it.
+            return False
+    return True
+
+
+@retry_conflicts
+@transaction.atomic
+def _advance_oldest() -> bool:
+    """Handle the next runs of the oldest deletion that no other worker has; False without one."""
+    end_if_frozen()
+    exclude_imports()
+    rows = Deletion.objects.select_for_update(no_key=True, skip_locked=True)
+    entry = rows.filter(is_due=True).order_by("id").first()
+    if entry is None:
+        return False
+    if entry.canceled_at is None:
+        ids = list(_select_runs(entry).values_list("pk", flat=True)[:_RUNS_AT_ONCE])
+        _delete(entry, ids)
+    else:
+        kept = DeletedRun.objects.filter(deletion=entry, pk__gt=entry.position).order_by("pk")
+        ids = list(kept.values_list("pk", flat=True)[:_RUNS_AT_ONCE])
+        entry.unreadable_count += _try_each(ids, lambda batch: _restore(entry, batch))
+    entry.position = ids[-1] if ids else entry.position
+    entry.done_count += len(ids)
+    entry.is_due = len(ids) == _RUNS_AT_ONCE
+    entry.save(update_fields=["position", "done_count", "unreadable_count", "is_due"])
+    return True
+
+
+def _delete(entry: Deletion, ids: Sequence[int]) -> None:
+    """Delete runs with what was measured and derived; their rows are kept for `_restore`."""
+    # In the order of those who read submissions again.
+    submissions = Submission.objects.select_for_update().filter(runs__in=ids).order_by("pk")
+    list(submissions.values_list("pk"))
+    list(Run.objects.select_for_update().filter(pk__in=ids).order_by("pk").values_list("pk"))
+    with connection.cursor() as cursor:
+        cursor.execute(_KEEP, [entry.pk, list(ids)])
+        cursor.execute(_COUNT_RUNS, [-1, list(ids)])
+    series_ids = remove_measurements(ids)
+    Run.objects.filter(pk__in=ids).delete()
+    recalculate_series(sorted(series_ids))
+
+
+def _try_each(ids: Sequence[int], act: Callable[[Sequence[int]], int]) -> int:
+    """Act on rows at once, or one by one if that fails; return the number of rows that it could not act on."""
+    if not ids:
+        return 0
+    try:
+        with transaction.atomic():
+            return act(ids)
+    except (OperationalError, InterfaceError):
+        raise
+    except Exception:
+        # Untrusted input: the database rejects a value of one of them.
+        log.exception("deletion.restore_failed", count=len(ids))
+        return 1 if len(ids) == 1 else sum(_try_each([each], act) for each in ids)
+
+
+def _restore(entry: Deletion, ids: Sequence[int]) -> int:
+    """Restore runs with their ids by reading their results again; return how many are rejected now."""
+    rows = DeletedRun.objects.filter(pk__in=ids)
+    runs = dict(rows.values_list("pk", "submission_id"))
+    wanted = sorted(set(runs.values()))
+    list(Submission.objects.select_for_update().filter(pk__in=wanted).order_by("pk").values_list("pk"))
+    with connection.cursor() as cursor:
+        cursor.execute(_BRING_BACK, [list(ids)])
+        cursor.execute(_COUNT_RUNS, [1, list(ids)])
+    rows.delete()
+    outcome = renormalize_batch(wanted)
+    rejected = {rejection.submission_id for rejection in outcome.rejected}
+    unreadable = [run_id for run_id, submission_id in runs.items() if submission_id in rejected]
+    if unreadable:
+        _delete(entry, unreadable)
+    return len(unreadable)
+
+
+def remove_deleted_runs() -> int:
+    """Remove what was deleted more than 30 days ago for good, with raw output; return the number of deletions."""
+    over = Deletion.objects.filter(
+        canceled_at=None, removed_at=None, is_due=False, created_at__lt=timezone.now() - DELETED_RUNS_KEPT
+    )
+    entries = list(over.order_by("id"))
+    for entry in entries:
+        while ids := _list_removable(entry.pk):
+            Submission.objects.filter(pk__in=ids).delete()
+        with transaction.atomic():
+            # Where other runs of a submission stay, reading it again still leaves this one out.
+            DeletedRun.objects.filter(deletion=entry).update(row={})
+            entry.removed_at = timezone.now()
+            entry.save(update_fields=["removed_at"])
+        log.info("deletion.final", deletion=entry.pk, runs=entry.run_count)
+    return len(entries)
+
+
+def _list_removable(deletion_id: int) -> list[UUID]:
+    with connection.cursor() as cursor:
+        cursor.execute(_REMOVABLE, [deletion_id, _SUBMISSIONS_AT_ONCE])
+        return [submission_id for (submission_id,) in cursor.fetchall()]

@@ -1,0 +1,1 @@
+from tests.page_visitors import *  # noqa: F403

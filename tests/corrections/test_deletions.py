@@ -1,0 +1,319 @@
+"""Admins delete runs, and restore them for 30 days."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from benchapp import tasks
+from benchapp.corrections.write import DELETIONS, advance_deletions, remove_deleted_runs
+from benchapp.framework.write.conflicts import BadValue
+from benchapp.framework.write.list_entries import NotInThisState
+from benchapp.intake.normalize import plan
+from benchapp.intake.normalize.batch import normalize_batch
+from benchapp.intake.normalize.reparse import renormalize
+from benchapp.judge import detect_and_notify
+from benchapp.models import (
+    AuditRecord,
+    DeletedRun,
+    Deletion,
+    Host,
+    Level,
+    Measurement,
+    Run,
+    Series,
+    Submission,
+)
+from benchapp.series.write import exclude_run
+from tests.envelopes import read_fio
+from tests.intake.normalize.test_batch import submit
+from tests.pages import Page
+
+pytestmark = pytest.mark.django_db
+
+STORED = ("id", "submission_id", "document", "host_id", "started_at", "profile", "error", "excluded_reason")
+
+
+def post(minute: int = 0, **changes: Any) -> UUID:
+    """Post the result of a run that began at 10:00 and so many minutes."""
+    report = json.loads(read_fio("07_json.out"))
+    began_at = datetime(2026, 11, 1, 10, minute, tzinfo=UTC)
+    report |= {"timestamp": int(began_at.timestamp()), "timestamp_ms": int(began_at.timestamp() * 1000)}
+    for job in report["jobs"]:
+        job["job_start"] = report["timestamp_ms"]
+    return submit(fio_output=json.dumps(report), started_at=began_at.isoformat(), **changes)
+
+
+def store(count: int = 1) -> list[UUID]:
+    """Store runs of one workload, a minute apart."""
+    ids = [post(minute) for minute in range(count)]
+    normalize_batch()
+    judge()
+    return ids
+
+
+def judge() -> None:
+    while detect_and_notify().series_ids:
+        pass
+
+
+def delete(**which: Any) -> Deletion:
+    """Delete runs as the worker does, and return the deletion."""
+    entry = DELETIONS.create(Deletion(reason="trial", **which), by=None)
+    finish()
+    entry.refresh_from_db()
+    return entry
+
+
+def finish() -> None:
+    assert not advance_deletions(budget_s=60)
+    judge()
+
+
+def list_stored() -> list[dict[str, Any]]:
+    """Return runs and values as pages read them, and what is derived from them."""
+    return [
+        *Run.objects.order_by("pk").values(*STORED),
+        *Measurement.objects.order_by("run", "position").values("run", "series", "iops", "is_excluded"),
+        *Series.objects.order_by("pk").values("pk", "measurement_count", "first_at", "last_at", "badges"),
+        *Host.objects.order_by("pk").values("name", "run_count"),
+        *Level.objects.order_by("series", "metric").values(
+            "series", "metric", "n", "median", "from_at", "to_at"
+        ),
+    ]
+
+
+def test_deleted_runs_are_in_no_value_and_restored_ones_in_all() -> None:
+    store(6)
+    first, second, *rest = Run.objects.order_by("started_at")
+    exclude_run(second.pk, None, reason="a backup ran")
+    judge()
+    before = list_stored()
+
+    deletion = delete(run_ids=[first.pk, second.pk])
+
+    assert (deletion.state, deletion.done_count) == ("deleted", 2)
+    assert set(Run.objects.values_list("pk", flat=True)) == {run.pk for run in rest}
+    assert set(Series.objects.values_list("measurement_count", "first_at")) == {(4, rest[0].started_at)}
+    assert set(Level.objects.values_list("n", flat=True)) == {4}
+    assert Host.objects.get().run_count == 4
+    DELETIONS.cancel(deletion.pk, by=None)
+    finish()
+    deletion.refresh_from_db()
+    assert (deletion.state, list_stored()) == ("restored", before)
+
+
+def test_series_without_runs_leave_lists_and_pages(admin: Client) -> None:
+    store(3)
+    series = Series.objects.first()
+    assert series is not None
+    delete(filter="host:db-1")
+
+    assert not Level.objects.exists()
+    assert admin.get("/api/v1/series").json()["series"] == []
+    for address in (
+        "/",
+        "/hosts/",
+        "/hosts/db-1/",
+        "/series/",
+        "/scaling/",
+        "/matrix/",
+    ):
+        assert admin.get(address).status_code == 200, address
+    gone = admin.get(f"/series/{series.pk}/")
+    assert (gone.status_code, "has no measurements" in gone.content.decode()) == (404, True)
+
+
+def test_filter_and_time_range_name_the_runs_and_later_ones_stay() -> None:
+    store(4)
+    third = Run.objects.order_by("started_at")[2]
+    entry = DELETIONS.create(Deletion(filter="host:db-1", to_at=third.started_at, reason="trial"), by=None)
+    late = post(3)
+    normalize_batch()
+
+    finish()
+
+    entry.refresh_from_db()
+    assert (entry.run_count, entry.done_count, Run.objects.count()) == (2, 2, 3)
+    assert Run.objects.filter(submission=late).exists()
+
+
+def test_reading_history_again_leaves_deleted_runs_out() -> None:
+    ids = store(2)
+    delete(run_ids=[Run.objects.earliest("started_at").pk])
+
+    list(renormalize(ids, is_dry_run=False))
+
+    assert (Run.objects.count(), Host.objects.get().run_count) == (1, 1)
+
+
+def test_same_result_posted_again_stays_deleted() -> None:
+    (one,) = store()
+    body = bytes(Submission.objects.get(pk=one).digest)
+    delete(filter="host:db-1")
+
+    post(id=str(one))
+    normalize_batch()
+
+    assert bytes(Submission.objects.get(pk=one).digest) == body
+    assert not Run.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("which", "text"),
+    [
+        ({}, "say which runs: a filter, a time range, or ids of runs"),
+        ({"filter": "host:db-9"}, "no run matches"),
+        ({"filter": "rw:"}, "rw: has no value"),
+        ({"run_ids": [1], "filter": "host:db-1"}, "give either ids of runs, or a filter and a time range"),
+        ({"run_ids": [2**62]}, f"run {2**62} does not exist"),
+    ],
+)
+def test_selection_without_a_meaning_is_refused(which: dict[str, Any], text: str) -> None:
+    store()
+    with pytest.raises(BadValue) as refused:
+        DELETIONS.create(Deletion(reason="trial", **which), by=None)
+
+    assert text in str(refused.value)
+    assert (Run.objects.count(), Deletion.objects.count()) == (1, 0)
+
+
+def test_after_thirty_days_runs_and_raw_output_are_gone_for_good() -> None:
+    store(2)
+    first, second = Run.objects.order_by("started_at")
+    old, young = delete(run_ids=[first.pk]), delete(run_ids=[second.pk])
+    Deletion.objects.filter(pk=old.pk).update(created_at=timezone.now() - timedelta(days=31))
+
+    assert remove_deleted_runs() == 1
+    assert remove_deleted_runs() == 0
+
+    old.refresh_from_db()
+    assert (old.state, young.state) == ("final", "deleted")
+    assert list(Submission.objects.values_list("pk", flat=True)) == [second.submission_id]
+    with pytest.raises(NotInThisState, match="deleted for good"):
+        DELETIONS.cancel(old.pk, by=None)
+
+
+def test_raw_output_stays_with_the_last_run_that_it_has() -> None:
+    (one,) = store()
+    run = Run.objects.get()
+    second = Run.objects.get()
+    second.pk, second.document = None, 1
+    second.save()
+    deletion = delete(run_ids=[run.pk])
+    Deletion.objects.filter(pk=deletion.pk).update(created_at=timezone.now() - timedelta(days=31))
+
+    remove_deleted_runs()
+
+    assert Submission.objects.filter(pk=one).exists()
+    assert DeletedRun.objects.get().row == {}
+    second.refresh_from_db()
+
+
+def test_runs_whose_results_are_rejected_today_stay_deleted_and_are_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store(2)
+    deletion = delete(filter="host:db-1")
+    read_output = plan.read_output
+
+    def read(text: bytes, **options: Any) -> Any:
+        if b'"timestamp": 1793527200' in text:
+            raise plan.UnreadableOutput("worse", "a worse reader")
+        return read_output(text, **options)
+
+    monkeypatch.setattr(plan, "read_output", read)
+    DELETIONS.cancel(deletion.pk, by=None)
+    finish()
+
+    deletion.refresh_from_db()
+    assert (deletion.unreadable_count, Run.objects.count(), DeletedRun.objects.count()) == (1, 1, 1)
+
+
+def test_worker_deletes_and_the_sweep_finds_what_lost_its_hint(monkeypatch: pytest.MonkeyPatch) -> None:
+    store()
+    DELETIONS.create(Deletion(filter="host:db-1", reason="trial"), by=None)
+    hints: list[str] = []
+    monkeypatch.setattr(tasks.delete_runs, "delay_on_commit", lambda: hints.append("delete"))
+
+    tasks.sweep()
+    tasks.delete_runs()
+
+    assert (hints, Run.objects.exists()) == (["delete"], False)
+
+
+def test_page_shows_the_effect_before_it_deletes(admin: Client) -> None:
+    store(3)
+    runs = list(Run.objects.order_by("started_at").values_list("pk", flat=True))
+
+    preview = Page(admin.get("/deletions/add", {"selected": runs[:2]}))
+
+    assert "Delete 2 runs?" in preview.words
+    assert "Affects 1 series on 1 host." in preview.words
+    given = {"run_ids": f"{runs[0]},{runs[1]}", "zone": "UTC", "reason": "trial", "delete": "yes"}
+    assert "Other runs match now" in Page(admin.post("/deletions/add", {**given, "seen": "3"})).words
+    assert not Deletion.objects.exists()
+    done = admin.post("/deletions/add", {**given, "seen": "2"})
+    deletion = Deletion.objects.get()
+    assert done["Location"] == f"/deletions/{deletion.pk}/"
+    assert "0 of 2 runs deleted" in Page(admin.get(done["Location"])).words
+    finish()
+    assert "2 runs deleted" in Page(admin.get("/deletions/")).words
+    missing = admin.get(f"/runs/{runs[0]}/")
+    assert (missing.status_code, "was deleted: trial." in missing.content.decode()) == (404, True)
+    assert "was deleted: trial" in admin.get(f"/api/v1/runs/{runs[0]}").json()["detail"]
+    admin.post(f"/deletions/{deletion.pk}/cancel")
+    finish()
+    assert "2 runs restored" in Page(admin.get(f"/deletions/{deletion.pk}/")).words
+    assert admin.get(f"/runs/{runs[0]}/").status_code == 200
+
+
+def test_page_of_runs_leads_admins_to_the_preview(admin: Client, viewer: Client) -> None:
+    store()
+
+    page = admin.get("/runs/", {"q": "host:db-1", "from": "2026-10-01"}).content.decode()
+
+    assert "/deletions/add?q=host%3Adb-1&amp;from=2026-10-01" in page
+    assert "/deletions/add" not in viewer.get("/runs/").content.decode()
+    preview = Page(admin.get("/deletions/add", {"q": "host:db-1", "from": "2026-11-02"}))
+    assert "No run matches." in preview.words
+
+
+def test_api_previews_deletes_and_restores(admin: Client) -> None:
+    store(2)
+    body = {"filter": "host:db-1", "reason": "trial"}
+
+    effect = admin.post("/api/v1/deletions", {**body, "dry_run": True}, content_type="application/json")
+    made = admin.post("/api/v1/deletions", body, content_type="application/json")
+    finish()
+
+    assert (effect.status_code, effect.json()["runs"], effect.json()["emptied"]) == (200, 2, 1)
+    address = made.json()["url"]
+    assert (made.status_code, made.json()["state"]) == (201, "deleting")
+    assert admin.get(address).json()["state"] == "deleted"
+    assert admin.delete(address).status_code == 204
+    finish()
+    answer = admin.get(address).json()
+    assert (answer["state"], [each["action"] for each in answer["activity"]]) == (
+        "restored",
+        ["created", "canceled"],
+    )
+    assert [record.action for record in AuditRecord.objects.filter(kind="deletion").order_by("pk")] == [
+        "created",
+        "canceled",
+    ]
+
+
+def test_forget_removes_what_is_over() -> None:
+    store()
+    deletion = delete(filter="host:db-1")
+    Deletion.objects.filter(pk=deletion.pk).update(created_at=timezone.now() - timedelta(days=31))
+
+    tasks.forget()
+
+    assert not Submission.objects.exists()
+    assert Deletion.objects.get().run_count == 1
