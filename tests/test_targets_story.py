@@ -212,7 +212,115 @@ def test_agent_names_mount_points_and_describes_each_storage() -> None:
         ("/data", "xfs", None, "m5"),
         ("wwn-0x5", None, "hdd", "m5"),
     ]
-    assert Run.objects.get().target.filesystem == "xfs"
+    assert Run.objects.get().target.filesystem is None
+
+
+def describe_drive(name: str, size_bytes: int, volume_type: str = "ssd") -> dict[str, Any]:
+    """Return what an agent sends about a drive."""
+    layout = {"volume_type": volume_type, "volume_count": 1, "volume_size_bytes": size_bytes}
+    return {"path": f"/dev/{name}", "device": {"kernel_name": name, "class": "ssd"}, "layout": layout}
+
+
+DRIVES = [describe_drive("sda", 100), describe_drive("sdb", 100), describe_drive("sdc", 200)]
+LAYOUT = ("target_name", "volume_count", "volume_size_bytes", "volume_type")
+
+
+def list_layouts() -> list[tuple[Any, ...]]:
+    rows = Series.objects.filter(measurement_count__gt=0).order_by("target_name")
+    return list(rows.values_list(*LAYOUT))
+
+
+def list_run_layout() -> tuple[Any, ...]:
+    return Run.objects.values_list(*(f"target__{name}" for name in LAYOUT)).latest("pk")
+
+
+@pytest.mark.parametrize(
+    ("filename", "series"),
+    [
+        ("/dev/sda", ("sda", 1, 100, "ssd")),
+        ("/dev/sda:/dev/sdb", ("sda, sdb", 2, 100, "ssd")),
+        ("/dev/sdb:/dev/sdc", ("sdb, sdc", 2, None, "ssd")),
+        ("/dev/sda:/dev/sdb:/dev/sdc", ("sda, sdb, sdc", 3, None, "ssd")),
+        # The agent knows nothing of it.
+        ("/dev/sda:/dev/sdx", ("sda, sdx", None, None, None)),
+    ],
+)
+def test_job_on_several_drives_counts_them_and_keeps_what_they_share(
+    filename: str, series: tuple[Any, ...]
+) -> None:
+    report = make_report(0, [({"filename": filename}, 500)])
+
+    submit(0, report, target=DRIVES[0]["layout"], targets=DRIVES)
+    normalize_batch()
+
+    assert list_layouts() == [series]
+    assert list_run_layout() == series
+
+
+def test_run_of_several_jobs_counts_the_drives_of_all() -> None:
+    report = make_report(0, [(SDA, 500), (SDC, 200)])
+
+    submit(0, report, target=DRIVES[0]["layout"], targets=[DRIVES[0], DRIVES[2]])
+    normalize_batch()
+
+    assert list_layouts() == [("sda", 1, 100, "ssd"), ("sdc", 1, 200, "ssd")]
+    assert list_run_layout() == (None, 2, None, "ssd")
+
+
+@pytest.mark.parametrize(("jobs", "volumes"), [(1, 2), (2, None)])
+def test_text_which_names_no_files_has_the_drives_of_the_run_if_it_has_one_job(
+    jobs: int, volumes: int | None
+) -> None:
+    text = read_bytes(
+        "generated/01_normal.out" if jobs == 1 else "generated/81_multi_job_normal.out"
+    ).decode()
+
+    submit(0, text, target=DRIVES[0]["layout"], targets=[DRIVES[0], DRIVES[2]])
+    normalize_batch()
+
+    assert set(list_layouts()) == {(None, volumes, None, "ssd")}
+    assert list_run_layout() == (None, 2, None, "ssd")
+
+
+def test_series_of_several_drives_goes_on_when_they_are_counted() -> None:
+    before = mock.patch.object(plan, "unite_layouts", lambda entries, **_: entries[0]["layout"])
+    several = {"filename": "/dev/sdb:/dev/sdc"}
+    for filename, targets in (("/dev/sda:/dev/sdb", DRIVES), ("/dev/sdb:/dev/sda", DRIVES[:2])):
+        with before:
+            submit(
+                0,
+                make_report(0, [({"filename": filename}, 500)]),
+                targets=targets,
+                target=DRIVES[0]["layout"],
+            )
+            normalize_batch()
+    (series,) = Series.objects.all()
+    assert (series.volume_count, series.measurement_count) == (1, 2)
+
+    make_outdated()
+    while reparse_outdated():
+        pass
+    submit(1, make_report(1, [(several, 500)]), targets=DRIVES, target=DRIVES[0]["layout"])
+    normalize_batch()
+
+    assert list_layouts() == [("sda, sdb", 2, 100, "ssd"), ("sdb, sdc", 2, None, "ssd")]
+    assert Series.objects.get(target_name="sda, sdb").pk == series.pk
+
+
+def test_series_of_alike_drives_that_are_not_the_first_goes_on() -> None:
+    targets = [DRIVES[2], DRIVES[0], DRIVES[1]]
+    report = make_report(0, [({"filename": "/dev/sda:/dev/sdb"}, 500)])
+    with mock.patch.object(plan, "unite_layouts", lambda entries, **_: entries[0]["layout"]):
+        submit(0, report, targets=targets, target=DRIVES[2]["layout"])
+        normalize_batch()
+    series = Series.objects.get()
+    assert list_layouts() == [("sda, sdb", 1, 100, "ssd")]
+
+    make_outdated()
+    reparse_outdated()
+
+    assert list_layouts() == [("sda, sdb", 2, 100, "ssd")]
+    assert Series.objects.get(measurement_count=1).pk == series.pk
 
 
 def test_pool_names_raw_devices_by_the_kernel() -> None:

@@ -39,7 +39,7 @@ from benchapp.intake.posts.published_document import (
     read_reported,
 )
 from benchapp.series.validity.rules import RunFailure, sort_codes
-from benchapp.storage.rules.target_name import MeasuredTarget, name_target
+from benchapp.storage.rules.target_name import MeasuredTarget, name_target, unite_layouts
 from benchapp.storage.write.hosts import canonical_json, environment_key, key_of, series_key
 
 # Terse lines have the date of the text beside them.
@@ -206,7 +206,9 @@ def _plan_run(
     )
     targets = _plan_targets(source, sender, document)
     contexts = [
-        describe_other(context, environment, target=each.fields, entry=each.measured.entries[0])
+        describe_other(
+            context, environment, target=each.fields, entry=next(filter(None, each.measured.entries))
+        )
         if each.is_other
         else context
         for each in targets
@@ -243,7 +245,7 @@ def _plan_run(
     return PlannedRun(
         source=source,
         document=number,
-        target=_find_common(targets, sender.target),
+        target=_find_common(targets, sender),
         environment_key=environment_key(environment),
         environment=environment,
         values=values,
@@ -333,24 +335,28 @@ def _plan_targets(source: SubmissionSource, sender: SenderContext, document: Doc
         )
         identity = (measured.name, measured.other_names, measured.mapping_names, *map(id, measured.entries))
         if identity not in planned:
-            planned[identity] = _plan_target(sender, measured)
+            is_alone = len(document.groups) == 1
+            planned[identity] = _plan_target(
+                sender, measured, counts_volumes=is_alone or not measured.is_guess
+            )
         targets.append(planned[identity])
     return targets
 
 
-def _plan_target(sender: SenderContext, measured: MeasuredTarget) -> PlannedTarget:
+def _plan_target(sender: SenderContext, measured: MeasuredTarget, *, counts_volumes: bool) -> PlannedTarget:
     """Return the row of a target: what the sender states goes before what fio and the agent name."""
     given = sender.target
-    layouts = [entry["layout"] for entry in measured.entries]
-    # `target` is the layout of the first one, with what the user of the agent states.
-    is_other = (
-        bool(layouts) and layouts[0] != sender.targets[0]["layout"] and len(set(map(str, layouts))) == 1
-    )
+    layouts = [entry["layout"] for entry in measured.entries if entry]
+    is_other = bool(layouts) and sender.targets[0]["layout"] not in layouts
     stated = given["target_name"]
-    fields = {**given, **(layouts[0] if is_other else {}), "target_name": stated or measured.name}
+    own_name = {"target_name": stated or measured.name}
+    fields = _describe_layout(sender, measured.entries, counts_volumes=counts_volumes) | own_name
     names = (stated, None) if stated else (measured.name, *measured.other_names, None)
     key = key_of(fields)
     former_keys = dict.fromkeys(key_of({**given, "target_name": name}) for name in names)
+    if is_other and all(layout == layouts[0] for layout in layouts):
+        # As before volumes of several devices were counted.
+        former_keys = dict.fromkeys([key_of({**given, **layouts[0], **own_name}), *former_keys])
     mapping_names = () if stated else measured.mapping_names
     mapping_keys = dict.fromkeys(key_of({**fields, "target_name": name}) for name in mapping_names)
     return PlannedTarget(
@@ -363,13 +369,26 @@ def _plan_target(sender: SenderContext, measured: MeasuredTarget) -> PlannedTarg
     )
 
 
-def _find_common(targets: Sequence[PlannedTarget], given: Mapping[str, Any]) -> PlannedTarget:
-    """Return the target of a run: the one of all groups, else what the sender states and the name that all share."""
+def _describe_layout(
+    sender: SenderContext, entries: Sequence[Mapping[str, Any] | None], *, counts_volumes: bool = True
+) -> dict[str, Any]:
+    """Return the fields of the storage that an agent describes by these entries; without any as the sender states."""
+    layout = unite_layouts(entries, counts_volumes=counts_volumes) if entries else None
+    # `target` is the layout of the first one, with what the user of the agent states.
+    is_stated = layout is None or layout == sender.targets[0]["layout"]
+    return {**sender.target, **({} if is_stated else layout or {})}
+
+
+def _find_common(targets: Sequence[PlannedTarget], sender: SenderContext) -> PlannedTarget:
+    """Return the target of a run: the one of all groups, else the layout and the name that all share."""
     by_key = {target.key: target for target in targets}
-    if len(by_key) == 1:
+    if len(by_key) == 1 and not targets[0].measured.is_guess:
         return targets[0]
     names = {target.fields["target_name"] for target in targets}
-    fields = {**given, "target_name": names.pop() if len(names) == 1 else given["target_name"]}
+    name = names.pop() if len(names) == 1 else sender.target["target_name"]
+    parts = {id(entry): entry for target in by_key.values() for entry in target.measured.entries}
+    is_described = all(target.measured.entries for target in by_key.values())
+    fields = _describe_layout(sender, tuple(parts.values()) if is_described else ()) | {"target_name": name}
     return PlannedTarget(key_of(fields), fields)
 
 

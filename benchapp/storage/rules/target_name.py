@@ -40,6 +40,8 @@ _RAW_WINDOWS: Final = re.compile(r"\\\\\.\\(?P<name>[^\\]+)\\?")
 _WINDOWS: Final = re.compile(r"[A-Za-z]:[\\/]|\\\\")
 # Of the agent: the files of one run are below it.
 _WORKSPACE: Final = re.compile(r"\.bench-agent-[\w-]+")
+# sda1, nvme0n1p2; neither loop0 nor md0.
+_PARTITION: Final = re.compile(r"(?P<disk>(?:[hsv]|xv)d[a-z]+|.*\d(?=p\d))p?\d+")
 _UUID: Final = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
 # A volume of Kubernetes, which gets another name with each claim. Other long names of devices are theirs for good.
 _CLAIM: Final = re.compile(rf"(?<=pvc-){_UUID}")
@@ -80,14 +82,16 @@ class MeasuredTarget:
 
     other_names: that the same target has without the facts of an agent, and in or out of a pool. mapping_names: that it
     has without mappings, and had by removed ones. parts: the names of several targets, sorted, or the one. entries:
-    what the agent sent about them.
+    what the agent sent about each part, None about one that it does not know; () without any. is_guess: the parts are
+    not known, and the entries are all that the run opened.
     """
 
     name: str | None
     other_names: tuple[str, ...] = ()
     mapping_names: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
-    entries: tuple[Mapping[str, Any], ...] = ()
+    entries: tuple[Mapping[str, Any] | None, ...] = ()
+    is_guess: bool = False
 
 
 def name_target(
@@ -125,6 +129,8 @@ def name_target(
     name, *others = spell(current)
     earlier = [[], *([each, *current] for each in mappings if each.is_removed)] if mappings else []
     known = {None, name, *others, *(each.target_name for each in current)}
+    is_guess = places == [""] and entries == [None] and not client
+    described = opened if is_guess else entries if any(entries) else ()
     return MeasuredTarget(
         name=name,
         other_names=tuple(dict.fromkeys(other for other in others if other and other != name)),
@@ -132,8 +138,43 @@ def name_target(
             dict.fromkeys(each for chosen in earlier for each in spell(chosen) if each and each not in known)
         ),
         parts=_map_names(spellings[0], places, current),
-        entries=tuple(entry for entry in entries if entry is not None),
+        entries=tuple({id(entry): entry for entry in described}.values()),
+        is_guess=is_guess,
     )
+
+
+def unite_layouts(
+    entries: Sequence[Mapping[str, Any] | None], *, counts_volumes: bool = True
+) -> dict[str, Any]:
+    """Return the layout of storage that jobs use together, by what an agent sent about its parts, at least one.
+
+    Volumes are the distinct devices, if each is known to be one volume; counts_volumes: all of the parts were used.
+    Other facts are those in which all parts agree.
+    """
+    described = [entry for entry in entries if entry is not None]
+    is_whole = len(described) == len(entries)
+    layouts = [entry["layout"] for entry in described]
+    united = {
+        name: value if is_whole and all(layout[name] == value for layout in layouts) else None
+        for name, value in layouts[0].items()
+    }
+    devices = {_identify_device(entry) for entry in described}
+    if len(described) > 1 and (len(devices) > 1 or None in devices):
+        is_counted = counts_volumes and is_whole and None not in devices
+        is_counted &= all(layout["volume_count"] == 1 for layout in layouts)
+        united["volume_count"] = len(devices) if is_counted else None
+    return united
+
+
+def _identify_device(entry: Mapping[str, Any]) -> str | None:
+    """Name the disk, array or mount point below an entry; None if unknown, as of logical volumes, which share disks."""
+    device = entry.get("device") or {}
+    if identifier := device.get("identifier"):
+        return None if identifier.startswith("dm-") else re.sub(r"-part\d+$", "", identifier)
+    if kernel_name := device.get("kernel_name"):
+        partition = _PARTITION.fullmatch(kernel_name)
+        return None if kernel_name.startswith("dm-") else partition["disk"] if partition else kernel_name
+    return entry.get("mount_point")
 
 
 def _map_names(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from benchapp.storage.rules.target_name import NameMapping, name_target
+from benchapp.storage.rules.target_name import NameMapping, name_target, unite_layouts
 
 UUID = "6f1cbb2e-9d3e-4a55-8d0a-222222222222"
 EUI = "nvme-eui.0025385b71b00001"
@@ -315,3 +315,72 @@ def test_hostile_pattern_and_path_are_compared_within_bounds() -> None:
     mapping = NameMapping("*a" * 100, "x")
 
     assert name_target({"directory": "/" + "a" * 4000 + "b"}, mappings=[mapping]).name != "x"
+
+
+def describe_part(device: str | None, volumes: int | None = 1, **layout: Any) -> dict[str, Any]:
+    """Return the entry of an agent: of a device, or of a mount point if it begins with a slash."""
+    facts = {"filesystem": None, "raid_level": None, "volume_size_bytes": 100} | layout
+    is_mounted = device is not None and device.startswith("/")
+    return {
+        "mount_point": device if is_mounted else None,
+        "device": None if is_mounted or device is None else {"kernel_name": device, "identifier": None},
+        "layout": {"volume_count": volumes, **facts},
+    }
+
+
+SDA, SDB = describe_part("sda"), describe_part("sdb")
+UNKNOWN = {"volume_count": None, "filesystem": None, "raid_level": None, "volume_size_bytes": None}
+
+
+@pytest.mark.parametrize(
+    ("entries", "volumes"),
+    [
+        ([SDA], 1),
+        ([SDA, SDB], 2),
+        ([SDA, SDB, describe_part("sdc")], 3),
+        ([SDA, describe_part("sda")], 1),
+        # Partitions are of their disks, as far as names tell.
+        ([describe_part("sda1"), describe_part("sda2")], 1),
+        ([describe_part("sda1"), describe_part("sdb1")], 2),
+        ([describe_part("nvme0n1p1"), describe_part("nvme0n1p2")], 1),
+        ([describe_part("nvme0n1"), describe_part("nvme1n1")], 2),
+        ([describe_part("loop0"), describe_part("loop1")], 2),
+        # Arrays may share their disks, as logical volumes.
+        ([describe_part("md0", 4), describe_part("md1", 4)], None),
+        ([describe_part("dm-0"), describe_part("dm-1")], None),
+        ([describe_part("dm-0"), describe_part("dm-0")], None),
+        ([describe_part("md0", 4), describe_part("md0", 4)], 4),
+        ([describe_part("sda"), describe_part("md0", 4)], None),
+        ([describe_part("/data", 4), describe_part("/data", 4)], 4),
+        ([describe_part("/data"), describe_part("/scratch")], 2),
+        ([SDA, describe_part("sdb", None)], None),
+        ([SDA, describe_part(None)], None),
+        ([describe_part(None), describe_part(None)], None),
+        ([SDA, None], None),
+    ],
+)
+def test_volumes_of_a_job_are_its_distinct_devices(
+    entries: list[dict[str, Any] | None], volumes: int | None
+) -> None:
+    assert unite_layouts(entries)["volume_count"] == volumes
+
+
+def test_identifiers_tell_devices_apart() -> None:
+    entries = [
+        {**SDA, "device": {"kernel_name": "sda1", "identifier": f"wwn-0x5-part{number}"}} for number in (1, 2)
+    ]
+    other = {**SDA, "device": {"kernel_name": "sda", "identifier": "wwn-0x6"}}
+
+    assert unite_layouts(entries)["volume_count"] == 1
+    assert unite_layouts([*entries, other])["volume_count"] == 2
+    volume = {**SDA, "device": {"kernel_name": "dm-0", "identifier": "dm-name-vg-data"}}
+    assert unite_layouts([SDA, volume])["volume_count"] is None
+
+
+def test_other_facts_of_a_job_are_those_of_all_parts() -> None:
+    ext4 = describe_part("sda", filesystem="ext4", raid_level="raid0")
+    larger = describe_part("sdb", filesystem="ext4", volume_size_bytes=200)
+
+    assert unite_layouts([ext4, larger]) == UNKNOWN | {"volume_count": 2, "filesystem": "ext4"}
+    assert unite_layouts([ext4, None]) == UNKNOWN
+    assert unite_layouts([SDA, SDB], counts_volumes=False) == UNKNOWN | {"volume_size_bytes": 100}
