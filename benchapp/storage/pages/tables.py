@@ -78,6 +78,11 @@ class HostOrder:
     group: str
     page: int
 
+    @property
+    def needs_last_runs(self) -> bool:
+        """Return whether the order depends on the newest run of every host."""
+        return self.sort in ("kernel", "last_run") or self.group not in ("", "pool")
+
 
 def read_order(query: QueryDict, errors: list[str]) -> HostOrder:
     """Read the order of the address; values that are not valid are ignored and named in errors."""
@@ -103,9 +108,9 @@ def make_heads(query: QueryDict, order: HostOrder) -> list[dict[str, Any]]:
     return [_make_head(query, column, order) for column in COLUMNS.values()]
 
 
-def list_group_choices(hosts: Iterable[HostRow], chosen: str) -> list[tuple[str, str, bool]]:
-    """Return (value, label, is chosen) of what these hosts can be grouped by."""
-    labels = sorted({key for host in hosts for key in host.labels})
+def list_group_choices(label_names: Iterable[str], chosen: str) -> list[tuple[str, str, bool]]:
+    """Return (value, label, is chosen) of what hosts can be grouped by."""
+    labels = list(label_names)
     if chosen.startswith(_LABEL) and chosen.removeprefix(_LABEL) not in labels:
         labels.append(chosen.removeprefix(_LABEL))
     choices = [("", "None"), ("pool", "Pool"), ("kernel", "Kernel")]

@@ -58,6 +58,7 @@ from benchapp.requests.pages.schedules import make_status_lines
 from benchapp.requests.read.run_requests import RequestFilter, read_request_policy
 from benchapp.requests.read.schedules import list_scheduled_hosts, read_statuses
 from benchapp.series.pages.run_tables import make_run_lines
+from benchapp.series.read.dimension_values import list_label_names
 from benchapp.series.read.runs import RunFilter, list_runs
 from benchapp.series.read.selected_levels import HISTORY_DAYS
 from benchapp.storage.actions import preview_pool
@@ -79,6 +80,7 @@ from benchapp.storage.read.hosts import (
     HostFilter,
     HostRow,
     SeriesJoin,
+    add_last_runs,
     filter_hosts,
     is_outdated,
     list_host_environment_changes,
@@ -186,15 +188,17 @@ def hosts(request: HttpRequest) -> HttpResponse:
     order = read_order(request.GET, errors)
     if (answer := settle_filter(request, bar, errors)) is not None:
         return answer
-    found = list_hosts(form.make_filter(bar.filter))
+    found = list_hosts(form.make_filter(bar.filter), with_last_runs=order.needs_last_runs)
     histories = read_host_histories(found) if order.sort == "history" else {}
     start = (order.page - 1) * HOSTS_ON_A_PAGE
     page = sort_hosts(found, order, histories)[start : start + HOSTS_ON_A_PAGE]
+    if not order.needs_last_runs:
+        page = add_last_runs(page)
     context = {
         "title": summarize_hosts(found),
         "groups": make_groups(page, order, histories or read_host_histories(page)),
         "heads": make_heads(request.GET, order),
-        "group_choices": list_group_choices(found, order.group),
+        "group_choices": list_group_choices(list_label_names(), order.group),
         "pager": make_pager(request.GET, order, count=len(found)),
         "list_form": form,
         "selection_kind": KINDS["host"],

@@ -32,19 +32,22 @@ _ELAPSED: Final = CATALOG["elapsed_s"]
 POOL_RUNS_MINIMUM: Final = 3
 # Runs of a pool's series that are read: 20 of each of 20 hosts.
 _POOL_RUNS_MAXIMUM: Final = 400
+# Of a series, those measured last: their median hardly changes with more, but ten thousand take a quarter of a second.
+PEERS_MAXIMUM: Final = 1000
 # Other hosts and pools with series of the same layout, workload and direction, each with the median of these, which
 # its drives are; retired and stale ones left out.
 _PEER_LEVELS: Final = (
     "SELECT id, count(*), percentile_cont(0.5) WITHIN GROUP (ORDER BY median), min(median), max(median) FROM"  # noqa: S608
     " (SELECT own.id, percentile_cont(0.5) WITHIN GROUP (ORDER BY level.median) AS median"
-    " FROM benchapp_series own JOIN benchapp_series peer ON peer.workload_id = own.workload_id"
-    " AND peer.direction = own.direction AND peer.scope <> own.scope"
-    f" AND {' AND '.join(f'peer.{name} IS NOT DISTINCT FROM own.{name}' for name in LAYOUT_FIELDS)}"
+    " FROM benchapp_series own CROSS JOIN LATERAL (SELECT id, scope FROM benchapp_series peer"
+    "  WHERE peer.workload_id = own.workload_id AND peer.direction = own.direction AND peer.scope <> own.scope"
+    f"  AND {' AND '.join(f'peer.{name} IS NOT DISTINCT FROM own.{name}' for name in LAYOUT_FIELDS)}"
+    "  AND (host_id IS NULL OR host_id NOT IN (SELECT id FROM benchapp_host WHERE retired_at IS NOT NULL))"
+    "  AND last_at > now() - greatest(%s::interval, CASE WHEN measurement_count >= %s"
+    "   THEN %s * (last_at - first_at) / (measurement_count - 1) END)"
+    "  ORDER BY last_at DESC, id DESC LIMIT %s) AS peer"
     " JOIN benchapp_level level ON level.series_id = peer.id AND level.metric = %s AND level.is_current"
-    " LEFT JOIN benchapp_host host ON host.id = peer.host_id WHERE own.id = ANY(%s) AND host.retired_at IS NULL"
-    " AND peer.last_at > now() - greatest(%s::interval, CASE WHEN peer.measurement_count >= %s"
-    " THEN %s * (peer.last_at - peer.first_at) / (peer.measurement_count - 1) END) GROUP BY own.id, peer.scope)"
-    " AS peers GROUP BY id"
+    " WHERE own.id = ANY(%s) GROUP BY own.id, peer.scope) AS peers GROUP BY id"
 )
 # The median of the runs of each host of a pool at the current level of a series.
 _POOL_LEVELS: Final = (
@@ -126,9 +129,9 @@ def read_host_patterns(
     those of today; six more queries. days: of the histories, by default the last 90.
 
     Peers of a host without a pool: other hosts and pools with a series of the same layout, workload and direction that
-    is still measured, each with the median of its drives. Peers of a host in a pool, whose series are those of the
-    pool: the other hosts of the pool with at least three of the newest 400 runs at the current level. At most 400
-    series, most recently measured first.
+    is still measured, each with the median of its drives; of many the PEERS_MAXIMUM series measured last. Peers of a
+    host in a pool, whose series are those of the pool: the other hosts of the pool with at least three of the newest
+    400 runs at the current level. At most 400 series, most recently measured first.
     """
     rows = list(
         with_points()
@@ -214,7 +217,8 @@ def _compare_with_series(
 ) -> dict[int, PeerComparison]:
     with connection.cursor() as cursor:
         cursor.execute(
-            _PEER_LEVELS, [metric.name, list(ids), f"{STALE_AFTER.days} days", INTERVAL_FROM, INTERVALS]
+            _PEER_LEVELS,
+            [f"{STALE_AFTER.days} days", INTERVAL_FROM, INTERVALS, PEERS_MAXIMUM, metric.name, list(ids)],
         )
         rows: list[tuple[int, int, float, float, float]] = cursor.fetchall()
     return {
