@@ -14,6 +14,7 @@ from benchapp.catalog.metrics import format_signed_percent, format_value
 from benchapp.judge import judge_due
 from benchapp.models import Host, Incident, Level, Measurement, Series
 from benchapp.series.read.selected_levels import LevelRange, make_level_range
+from benchapp.storage.read import patterns
 from benchapp.storage.read.hosts import list_host_environment_changes, read_host
 from benchapp.storage.read.patterns import HostPattern, read_host_patterns
 from tests.detection.write.judging import make_cells, make_level
@@ -99,6 +100,18 @@ def test_lower_elapsed_time_is_better() -> None:
     (slow,), (fast,) = read("db-1"), read("db-2")
 
     assert (slow.is_worse, fast.is_worse) == (True, False)
+
+
+def test_of_many_peers_those_measured_last_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(patterns, "PEERS_MAXIMUM", 2)
+    for number, value in enumerate((500.0, 1000.0, 2000.0, 3000.0)):
+        series = add(f"db-{number}", value)
+        Series.objects.filter(pk=series.pk).update(last_at=timezone.now() - (9 - number) * HOUR)
+
+    (pattern,) = read("db-0")
+
+    assert pattern.comparison is not None
+    assert (pattern.comparison.n, pattern.comparison.median) == (2, 2500.0)
 
 
 def test_host_without_peers_says_so(viewer: Client) -> None:
