@@ -13,6 +13,7 @@ from benchapp import tasks
 from benchapp.corrections.write import DELETIONS, advance_deletions, remove_deleted_runs
 from benchapp.framework.write.conflicts import BadValue
 from benchapp.framework.write.list_entries import NotInThisState
+from benchapp.incidents.actions.triage import comment
 from benchapp.intake.normalize import plan
 from benchapp.intake.normalize.batch import normalize_batch
 from benchapp.intake.normalize.reparse import renormalize
@@ -22,6 +23,7 @@ from benchapp.models import (
     DeletedRun,
     Deletion,
     Host,
+    Incident,
     Level,
     Measurement,
     Run,
@@ -38,13 +40,15 @@ pytestmark = pytest.mark.django_db
 STORED = ("id", "submission_id", "document", "host_id", "started_at", "profile", "error", "excluded_reason")
 
 
-def post(minute: int = 0, **changes: Any) -> UUID:
-    """Post the result of a run that began at 10:00 and so many minutes."""
+def post(minutes: int = 0, factor: float = 1.0, **changes: Any) -> UUID:
+    """Post the result of a run that began so many minutes after 10:00; factor: of its rates."""
     report = json.loads(read_fio("07_json.out"))
-    began_at = datetime(2026, 11, 1, 10, minute, tzinfo=UTC)
+    began_at = datetime(2026, 11, 1, 10, tzinfo=UTC) + timedelta(minutes=minutes)
     report |= {"timestamp": int(began_at.timestamp()), "timestamp_ms": int(began_at.timestamp() * 1000)}
     for job in report["jobs"]:
         job["job_start"] = report["timestamp_ms"]
+        for name in ("iops", "bw_bytes", "total_ios", "io_bytes"):
+            job["read"][name] = round(job["read"][name] * factor)
     return submit(fio_output=json.dumps(report), started_at=began_at.isoformat(), **changes)
 
 
@@ -126,6 +130,27 @@ def test_series_without_runs_leave_lists_and_pages(admin: Client) -> None:
         assert admin.get(address).status_code == 200, address
     gone = admin.get(f"/series/{series.pk}/")
     assert (gone.status_code, "has no measurements" in gone.content.decode()) == (404, True)
+
+
+def test_incident_is_resolved_with_the_runs_that_show_it_and_open_with_them() -> None:
+    for number in range(42):
+        post(60 * number, (1.0 if number < 30 else 0.7) * (1 + (7 * number % 5 - 2) / 200))
+    normalize_batch()
+    judge()
+    incident = Incident.objects.get()
+    assert (incident.title, incident.is_open) == ("db-1: IOPS −30 % in 1 series", True)
+    comment(incident.pk, by=None, text="a loose cable")
+    bad = list(Run.objects.order_by("-started_at").values_list("pk", flat=True)[:12])
+
+    deletion = delete(run_ids=bad)
+
+    incident.refresh_from_db()
+    assert not incident.is_open
+    DELETIONS.cancel(deletion.pk, by=None)
+    finish()
+    incident.refresh_from_db()
+    assert incident.is_open
+    assert incident.events.filter(text="a loose cable").exists()
 
 
 def test_filter_and_time_range_name_the_runs_and_later_ones_stay() -> None:
