@@ -9,12 +9,13 @@ from uuid import UUID
 
 import structlog
 from django.db import InterfaceError, OperationalError, connection, transaction
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
 from benchapp.catalog.grammar import BadFilter, canonicalize_filter, parse_filter
 from benchapp.framework.queue import wake_deletion
 from benchapp.framework.read.pagination import match_times
+from benchapp.framework.write.audit import record_write
 from benchapp.framework.write.conflicts import BadValue, end_if_frozen, retry_conflicts
 from benchapp.framework.write.list_entries import EntryList, NotInThisState, read_entry_reason
 from benchapp.intake.normalize.batch import ImportRunning, exclude_imports
@@ -25,8 +26,10 @@ from benchapp.models import (
     AuditKind,
     DeletedRun,
     Deletion,
+    Host,
     Incident,
     Run,
+    Series,
     Submission,
     User,
 )
@@ -274,15 +277,30 @@ def remove_deleted_runs() -> int:
     )
     entries = list(over.order_by("id"))
     for entry in entries:
+        host_ids = DeletedRun.objects.filter(deletion=entry).values_list("row__host_id", flat=True).distinct()
+        emptied = list(host_ids.order_by())
         while ids := _list_removable(entry.pk):
             Submission.objects.filter(pk__in=ids).delete()
         with transaction.atomic():
+            _remove_hosts(emptied)
             # Where other runs of a submission stay, reading it again still leaves this one out.
             DeletedRun.objects.filter(deletion=entry).update(row={})
             entry.removed_at = timezone.now()
             entry.save(update_fields=["removed_at"])
         log.info("deletion.final", deletion=entry.pk, runs=entry.run_count)
     return len(entries)
+
+
+def _remove_hosts(ids: Sequence[int]) -> None:
+    """Remove those of these hosts that are retired and have no run, not even a deleted one."""
+    runs = DeletedRun.objects.filter(submission__host=OuterRef("pk"))
+    empty = Host.objects.filter(pk__in=ids, retired_at__isnull=False, runs=None).exclude(Exists(runs))
+    for host in empty.select_for_update(of=("self",)):
+        Series.objects.filter(host=host).delete()
+        Submission.objects.filter(host=host).delete()
+        host.delete()
+        record_write(AuditKind.HOST, "removed", object_id=host.name, name=host.name)
+        log.info("host.removed", host=host.name)
 
 
 def _list_removable(deletion_id: int) -> list[UUID]:

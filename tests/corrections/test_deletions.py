@@ -31,6 +31,7 @@ from benchapp.models import (
     Submission,
 )
 from benchapp.series.write import exclude_run
+from benchapp.storage.write.hosts import retire_host
 from tests.envelopes import read_fio
 from tests.intake.normalize.test_batch import submit
 from tests.pages import Page
@@ -221,6 +222,25 @@ def test_after_thirty_days_runs_and_raw_output_are_gone_for_good() -> None:
     assert list(Submission.objects.values_list("pk", flat=True)) == [second.submission_id]
     with pytest.raises(NotInThisState, match="deleted for good"):
         DELETIONS.cancel(old.pk, by=None)
+
+
+def test_retired_host_is_removed_with_its_last_run() -> None:
+    store(2)
+    submit(fio_output="no report")
+    normalize_batch()
+    first, second = Run.objects.order_by("started_at").values_list("pk", flat=True)
+    deletions = [delete(run_ids=[first]), delete(run_ids=[second])]
+
+    for deletion in deletions:
+        retire_host("db-1")
+        assert Host.objects.exists()
+        Deletion.objects.filter(pk=deletion.pk).update(created_at=timezone.now() - timedelta(days=31))
+        remove_deleted_runs()
+
+    assert not Host.objects.exists()
+    assert not Series.objects.exists()
+    assert not Submission.objects.exists()
+    assert AuditRecord.objects.latest("pk").action == "removed"
 
 
 def test_raw_output_stays_with_the_last_run_that_it_has() -> None:
