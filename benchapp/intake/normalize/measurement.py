@@ -50,7 +50,7 @@ def measurement_columns(
             value = percentiles.get(metric.percentile)
             if value is not None and is_too_few(inputs.samples, metric.percentile):
                 missing[name] = "few-samples"
-            elif value is not None and is_saturated(value):
+            elif value is not None and inputs.saturated and is_saturated(value):
                 missing[name] = "saturated"
             values[name] = None if name in missing else value
         elif metric.latency_field:

@@ -120,7 +120,7 @@ def name_target(
             for name, entry in zip(plain, entries, strict=True)
         ]
 
-    spellings = (choose(in_pool=is_pool), plain, choose(in_pool=not is_pool))
+    spellings = (choose(in_pool=is_pool), plain, choose(in_pool=not is_pool)) if any(entries) else (plain,)
     current = [each for each in mappings if not each.is_removed]
 
     def spell(chosen: Sequence[NameMapping]) -> list[str | None]:
