@@ -7,7 +7,7 @@ from django.contrib.postgres.functions import RandomUUID
 from django.db import models
 from django.utils import timezone
 
-from benchapp.models.account import User
+from benchapp.models.account import User, name_person
 
 LINK_LABEL_MAXIMUM: Final = 60
 
@@ -188,3 +188,15 @@ class IncidentEvent(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} of incident {self.incident_id}"
+
+    @property
+    def by_name(self) -> str:
+        """Return who did it, as the reader sees it; "" for automatic events."""
+        return name_person(self.by)
+
+    @property
+    def shown_text(self) -> str:
+        """Return the text as the reader sees it: of an assignment, the person (incidents.actions.triage.assign)."""
+        if self.kind == "assigned" and self.text.startswith("to "):
+            return f"to {name_person(self.text.removeprefix('to '))}"
+        return self.text

@@ -276,3 +276,8 @@ class StoredLayoutAnswer(models.Model):
 
     def __str__(self) -> str:
         return f"layout answer of subscription {self.subscription_id}"
+
+    @property
+    def pending_sentence(self) -> str:
+        """Return the sentence of another answer that was found once; "" without one."""
+        return "" if self.pending is None else str(self.pending["sentence"])

@@ -48,16 +48,15 @@ from benchapp.framework.queue import wake_notify
 from benchapp.framework.times import format_moment
 from benchapp.framework.write.conflicts import BadValue
 from benchapp.incidents.read.incidents import IncidentFilter, Tab, list_incidents
-from benchapp.layouts.rules.answers import LayoutFacts
+from benchapp.layouts.rules.answers import LayoutFacts, RememberedAnswer
 from benchapp.layouts.rules.ranking import Verdict
-from benchapp.models import Channel, Incident, Role, Scope, Severity, Subscription, User
+from benchapp.models import Channel, Incident, Role, Scope, Severity, StoredLayoutAnswer, Subscription, User
 from benchapp.models.coverage import read_stored_threshold
 from benchapp.notices.read import (
     VIOLATIONS_SHOWN,
     ViolationRow,
     list_subscriptions,
     list_violations,
-    read_layout_answer,
     read_subscription,
 )
 from benchapp.notices.write.email_confirmation import MailRefused, ask_confirmation
@@ -375,16 +374,16 @@ def _describe(kind: type[Kind], row: Subscription, **more: Any) -> Kind:
 
 
 def _describe_layout_answer(row: Subscription) -> LayoutQuestionAnswer | None:
-    stored = read_layout_answer(row.pk) if row.layout_question else None
+    stored = StoredLayoutAnswer.objects.filter(pk=row.pk).first() if row.layout_question else None
     if stored is None:
         return None
-    answer = stored.answer
+    answer = None if stored.answer is None else RememberedAnswer.from_json(stored.answer)
     return build(
         LayoutQuestionAnswer,
         stored,
         sentence=answer.sentence if answer else None,
         best=_describe_layout(answer.best) if answer else None,
-        closest_miss=_describe_layout(stored.closest),
+        closest_miss=_describe_layout(answer.closest) if answer else None,
         lacks=answer.lacks if answer else "",
     )
 

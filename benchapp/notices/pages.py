@@ -20,7 +20,7 @@ from benchapp.framework.pages.list_entries import ResourceForm
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.queue import wake_notify
 from benchapp.framework.write.conflicts import BadValue
-from benchapp.models import Channel, Role, Severity, Subscription
+from benchapp.models import Channel, Role, Severity, StoredLayoutAnswer, Subscription
 from benchapp.notices.channels.transport import get_transport
 from benchapp.notices.read import (
     NOTICES_SHOWN,
@@ -28,7 +28,6 @@ from benchapp.notices.read import (
     list_notices,
     list_subscriptions,
     list_violations,
-    read_layout_answer,
     read_subscription,
 )
 from benchapp.notices.write import email_confirmation
@@ -192,7 +191,9 @@ def subscription(request: HttpRequest, subscription_id: int) -> HttpResponse:
         "notices_shown": NOTICES_SHOWN,
         "violations": list_violations(subscription_id) if row.thresholds else [],
         "violations_shown": VIOLATIONS_SHOWN,
-        "layout_answer": read_layout_answer(subscription_id) if row.layout_question else None,
+        "layout_answer": StoredLayoutAnswer.objects.filter(pk=subscription_id).first()
+        if row.layout_question
+        else None,
         "one_time_secret": take_from_last_page(request),
     }
     return render(request, "notices/subscription.html", context)

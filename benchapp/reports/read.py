@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -56,18 +55,10 @@ def read_snapshot_image(study: Study | None, place: int, theme: str) -> bytes | 
 LISTED_MAXIMUM: Final = 500
 
 
-@dataclass(frozen=True, slots=True)
-class SavedViewList:
-    """At most LISTED_MAXIMUM views. is_cut: further shared views are left out."""
+def list_saved_views(visitor: User | None, *, has_people: bool = False) -> tuple[list[SavedView], bool]:
+    """Return the views of a visitor, then the shared ones of others, each by name; and whether some are left out.
 
-    rows: list[SavedView]
-    is_cut: bool
-
-
-def list_saved_views(visitor: User | None, *, has_people: bool = False) -> SavedViewList:
-    """Return the views of a visitor, then the shared ones of others, each by name; one query.
-
-    visitor: None for shared ones only. A user has fewer views than LISTED_MAXIMUM, so that none of them is left out.
+    One query. visitor: None for shared ones only. A user has fewer views than LISTED_MAXIMUM: none of them is left out.
     has_people: also their owners.
     """
     views = SavedView.objects.filter(removed_at__isnull=True)
@@ -77,7 +68,7 @@ def list_saved_views(visitor: User | None, *, has_people: bool = False) -> Saved
         is_own = ExpressionWrapper(Q(owner=visitor), BooleanField())
         ordered = views.filter(Q(is_shared=True) | Q(owner=visitor)).order_by(is_own.desc(), "name", "id")
     rows = list((ordered.select_related("owner") if has_people else ordered)[: LISTED_MAXIMUM + 1])
-    return SavedViewList(rows[:LISTED_MAXIMUM], is_cut=len(rows) > LISTED_MAXIMUM)
+    return rows[:LISTED_MAXIMUM], len(rows) > LISTED_MAXIMUM
 
 
 def list_removed_views(owner: User, *, since: datetime) -> list[SavedView]:

@@ -1,6 +1,5 @@
 """API and enrollment tokens and signed links; secrets that a page shows once. Host tokens are on the host pages."""
 
-from dataclasses import asdict, dataclass
 from typing import Final
 from urllib.parse import unquote_plus
 
@@ -65,27 +64,17 @@ def _choose_links(request: HttpRequest) -> Q:
 _KEY: Final = "one_time_secret"
 
 
-@dataclass(frozen=True, slots=True)
-class OneTimeSecret:
-    """A secret with its title. command: shell lines that use it, "" for none."""
-
-    title: str
-    secret: str
-    command: str = ""
-
-
 def keep_for_next_page(request: HttpRequest, title: str, secret: str, *, command: str = "") -> None:
-    """Store a secret for the next page."""
-    request.session[_KEY] = asdict(OneTimeSecret(title, secret, command))
+    """Store a secret with its title for the next page. command: shell lines that use it, "" for none."""
+    request.session[_KEY] = {"title": title, "secret": secret, "command": command}
 
 
-def take_from_last_page(request: HttpRequest) -> OneTimeSecret | None:
+def take_from_last_page(request: HttpRequest) -> dict[str, str] | None:
     """Return the secret that the previous request stored, and remove it."""
-    stored = request.session.pop(_KEY, None)
-    if stored is None:
-        return None
-    mark_secret(request)
-    return OneTimeSecret(**stored)
+    stored: dict[str, str] | None = request.session.pop(_KEY, None)
+    if stored is not None:
+        mark_secret(request)
+    return stored
 
 
 @never_cache

@@ -1,7 +1,6 @@
 """Compare two hosts, layouts, periods or runs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
 from django.http import HttpResponse
@@ -181,8 +180,7 @@ class ComparisonView(ApiView):
     def get(self, request: Request) -> HttpResponse:
         """Compare two hosts, layouts, periods or runs, most significant first."""
         wanted = read_parameters(request, ComparisonParameters)
-        sides = read_comparison(wanted)
-        found = sides.found
+        a, b, found = read_comparison(wanted)
         is_cut = found.is_cut or found.values_maximum is not None
         scopes = summarize_scopes(found.pairs)
         return answer_rows(
@@ -216,8 +214,8 @@ class ComparisonView(ApiView):
                 else [],
             },
             context={
-                "a": describe_side(sides.a),
-                "b": describe_side(sides.b),
+                "a": describe_side(a),
+                "b": describe_side(b),
                 "filter": write_filter(wanted["match"]),
                 "is_cut": is_cut,
             },
@@ -229,17 +227,8 @@ class ComparisonView(ApiView):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedSides:
-    """Both sides of a request, and what their comparison found."""
-
-    a: Side
-    b: Side
-    found: ComparisonResult
-
-
-def read_comparison(wanted: Mapping[str, Any]) -> ComparedSides:
-    """Return the comparison of validated parameters; Problem 400 for the filter of a side."""
+def read_comparison(wanted: Mapping[str, Any]) -> tuple[Side, Side, ComparisonResult]:
+    """Return both sides of validated parameters and their comparison; Problem 400 for the filter of a side."""
     a, b = (_read_side(wanted, name) for name in _SIDES)
     found = compare_sides(
         a,
@@ -248,7 +237,7 @@ def read_comparison(wanted: Mapping[str, Any]) -> ComparedSides:
         series_ids=wanted.get("series", ()),
         metrics=wanted.get("metrics", DEFAULT_METRICS),
     )
-    return ComparedSides(a, b, found)
+    return a, b, found
 
 
 def _read_side(wanted: Mapping[str, Any], name: str) -> Side:

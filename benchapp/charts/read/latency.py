@@ -45,19 +45,11 @@ class Fan:
     values: dict[str, NDArray[np.float64]]
 
 
-@dataclass(frozen=True, slots=True)
-class Latencies:
-    """Which latency data a series has."""
-
-    percentiles: bool
-    bins: bool
-
-
-def has_latencies(series_id: int) -> Latencies:
+def has_latencies(series_id: int) -> tuple[bool, bool]:
     """Say whether any of the newest runs of a series has percentiles, and any has bins; one query."""
     newest = Measurement.objects.filter(series_id=series_id).order_by("-started_at", "-id")
     rows = list(newest.values_list("percentiles", "latency_bins")[:_LOOKED_AT])
-    return Latencies(any(row[0] for row in rows), any(row[1] for row in rows))
+    return any(row[0] for row in rows), any(row[1] for row in rows)
 
 
 def read_fan(

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from django import forms
@@ -49,20 +48,6 @@ class AuditForm(forms.Form):
     object_id = forms.CharField(label="Object id", required=False, max_length=253)
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedMember:
-    """A changed member with its values as text; "" where there is none. is_long: folded on the page."""
-
-    name: str
-    before: str
-    after: str
-
-    @property
-    def is_long(self) -> bool:
-        """Return whether the values do not fit a line."""
-        return len(self.before) + len(self.after) > _SHORT_VALUE
-
-
 @never_cache
 @require_safe
 @needs_role(Role.ADMIN)
@@ -106,13 +91,17 @@ def find_object_page(row: AuditRecord) -> str:
     return reverse(_PAGES[row.kind], args=[row.object_id])
 
 
-def list_changes(row: AuditRecord) -> Iterator[ChangedMember]:
-    """Yield the changed members in the order of their names, without those that are empty before and after."""
+def list_changes(row: AuditRecord) -> Iterator[dict[str, Any]]:
+    """Yield the changed members by name, without those that are empty before and after.
+
+    before, after: text, "" where there is none; is_long: they do not fit a line, and are folded.
+    """
     before, after = row.before or {}, row.after or {}
     for name in sorted({*before, *after}):
         if before.get(name) in (None, "") and after.get(name) in (None, ""):
             continue
-        yield ChangedMember(name, _format_value(before, name), _format_value(after, name))
+        texts = {"before": _format_value(before, name), "after": _format_value(after, name)}
+        yield {"name": name, **texts, "is_long": sum(map(len, texts.values())) > _SHORT_VALUE}
 
 
 def _format_value(members: Mapping[str, Any], name: str) -> str:

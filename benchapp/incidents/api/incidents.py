@@ -232,7 +232,10 @@ def describe_incident_detail(detail: IncidentDetail) -> IncidentAnswer:
         detail,
         _describe_row(detail.row),
         changes=list(map(describe_change, detail.changes)),
-        events=[build(IncidentEventAnswer, event, by=event.by_name or None) for event in detail.events],
+        events=[
+            build(IncidentEventAnswer, event, by=event.by_name or None, text=event.shown_text)
+            for event in detail.events
+        ],
     )
 
 

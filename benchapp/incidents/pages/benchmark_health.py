@@ -98,8 +98,8 @@ def benchmark_health(request: HttpRequest) -> HttpResponse:
         "summary": _summarize(health),
         "tables": _make_tables(health),
         "metrics": [
-            (metric, CATALOG[metric.result.metric].short, describe_detection(metric.result))
-            for metric in metrics.items
+            (series, result, CATALOG[result.metric].short, describe_detection(result))
+            for series, result in metrics.items
         ],
         "period_days": PERIOD_DAYS,
         "series_maximum": SERIES_MAXIMUM,

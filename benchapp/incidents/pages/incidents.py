@@ -48,7 +48,6 @@ from benchapp.incidents.pages.texts import (
 from benchapp.incidents.read.affected_matrix import (
     AffectedCell,
     AffectedMatrix,
-    AffectedRow,
     CellState,
     read_affected_matrix,
 )
@@ -56,7 +55,6 @@ from benchapp.incidents.read.changes import ChangeRow, SidePoint, read_sides, su
 from benchapp.incidents.read.incidents import (
     ChangeColumn,
     ChangeOrder,
-    EventRow,
     IncidentDetail,
     IncidentFilter,
     Tab,
@@ -70,7 +68,7 @@ from benchapp.incidents.read.incidents import (
 )
 from benchapp.incidents.read.maintenance import list_mutes
 from benchapp.incidents.read.series_status import count_detection_status
-from benchapp.models import DetectionStatus, Incident, Role, Severity, Verdict
+from benchapp.models import DetectionStatus, Incident, IncidentEvent, Role, Severity, Verdict
 from benchapp.requests.pages.run_requests import make_request_panel
 from benchapp.requests.read.run_requests import RequestFilter, list_latest_runs
 from benchapp.series.read.dimension_values import has_series
@@ -223,8 +221,8 @@ def make_affected_matrix(incident: Incident, query: QueryDict) -> dict[str, Any]
     if matrix is None:
         return None
     rows = tuple(
-        (line.label, tuple(_show(matrix, line, place, cell) for place, cell in enumerate(line.cells)))
-        for line in matrix.lines
+        (label, tuple(_show(matrix, label, place, cell) for place, cell in enumerate(cells)))
+        for label, cells in matrix.lines
     )
     return {
         "matrix": matrix,
@@ -236,12 +234,12 @@ def make_affected_matrix(incident: Incident, query: QueryDict) -> dict[str, Any]
         "rows": rows,
         "tabs": tuple(
             (
-                each.metric.label,
-                each.count,
-                keep_query(query, metric=each.metric.name),
-                each.metric is matrix.metric,
+                metric.label,
+                count,
+                keep_query(query, metric=metric.name),
+                metric is matrix.metric,
             )
-            for each in matrix.metrics
+            for metric, count in matrix.metrics
         ),
         "has_elsewhere": any(cell["state"] == "elsewhere" for _, cells in rows for cell in cells),
     }
@@ -264,9 +262,9 @@ def list_omitted_affected(matrix: AffectedMatrix) -> Iterator[str]:
         yield "Too many series: only the most recent are counted."
 
 
-def _show(matrix: AffectedMatrix, line: AffectedRow, place: int, cell: AffectedCell) -> dict[str, Any]:
+def _show(matrix: AffectedMatrix, label: str, place: int, cell: AffectedCell) -> dict[str, Any]:
     column = f", {lower_label(matrix.x.label)} {matrix.columns[place]}" if matrix.x else ""
-    position = f"{line.label}{column}"
+    position = f"{label}{column}"
     if cell.change is None:
         note = _STATUSES.get(DetectionStatus(cell.status), "") if cell.status else ""
         return {
@@ -278,7 +276,7 @@ def _show(matrix: AffectedMatrix, line: AffectedRow, place: int, cell: AffectedC
             "url": _link(matrix, cell),
         }
     change = cell.change
-    size = make_size(change.relative, None, None, is_regression=change.is_regression)
+    size = make_size(change["relative"], None, None, is_regression=change["is_regression"])
     return {
         "state": cell.state,
         "position": position,
@@ -292,7 +290,9 @@ def _show(matrix: AffectedMatrix, line: AffectedRow, place: int, cell: AffectedC
 def _make_note(cell: AffectedCell) -> str:
     """Return the note of a change: the number of series that changed, or the other incident."""
     if cell.state == "elsewhere" and cell.change:
-        return f"incident {cell.change.incident_id}" if cell.change.incident_id else "not significant yet"
+        return (
+            f"incident {cell.change['incident_id']}" if cell.change["incident_id"] else "not significant yet"
+        )
     return f"{cell.changed} of {cell.series} series" if cell.series > 1 else ""
 
 
@@ -424,7 +424,7 @@ def _describe_visitor(request: HttpRequest) -> dict[str, Any]:
     if visitor is None or not can(visitor, Role.EDITOR):
         return context
     last = read_last_action(visitor, kinds=sorted(UNDOABLE))
-    return context | {"last_action": last, "last_action_text": describe_action(last.kind) if last else ""}
+    return context | {"last_action": last, "last_action_text": describe_action(last["kind"]) if last else ""}
 
 
 def _offer_tools(detail: IncidentDetail) -> dict[str, Any]:
@@ -445,11 +445,11 @@ def _offer_bulk() -> dict[str, Any]:
     return {"people": list_editors(), "bulk_maximum": BULK_MAXIMUM}
 
 
-def _make_event(event: EventRow) -> dict[str, Any]:
+def _make_event(event: IncidentEvent) -> dict[str, Any]:
     return {
         "row": event,
         "text": describe_event(event),
-        "can_be_undone": event.undone_at is None and event.has_before and event.kind in UNDOABLE,
+        "can_be_undone": event.undone_at is None and bool(event.before) and event.kind in UNDOABLE,
     }
 
 

@@ -21,9 +21,9 @@ from benchapp.charts.texts.history import describe_slope, describe_variability
 from benchapp.framework.times import format_age, format_moment
 from benchapp.incidents.actions.baselines import AcceptedLevel
 from benchapp.incidents.read.changes import ChangeRow, SeriesName, find_ended
-from benchapp.incidents.read.incidents import EventRow, IncidentDetail, Tab
-from benchapp.incidents.read.series_status import DetectionStatusCounts, DetectionStatusRow
-from benchapp.models import ChangeState, DetectionStatus, Incident, Severity, name_scopes
+from benchapp.incidents.read.incidents import IncidentDetail, Tab
+from benchapp.incidents.read.series_status import COUNTED_MAXIMUM, DetectionStatusRow
+from benchapp.models import ChangeState, DetectionStatus, Incident, IncidentEvent, Severity, name_scopes
 
 # Confidence closer to 1 than this is shown as "> 99.99 %"; closer than the second one gets two digits.
 _DOUBT_MINIMUM: Final = 0.0001
@@ -99,7 +99,7 @@ def format_confidence(confidence: float) -> str:
     return f"{confidence * 100:.{2 if doubt < _DOUBT_TWO_DIGITS else 1}f}".removesuffix(".0") + " %"
 
 
-def describe_event(event: EventRow) -> str:
+def describe_event(event: IncidentEvent) -> str:
     """Describe an event: who did what."""
     return f"{event.by_name or 'benchapp'} {_ACTIONS.get(event.kind, event.kind)}"
 
@@ -365,14 +365,13 @@ _SEASON_RANGES: Final = 3
 _WEEKDAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
-def describe_status(counts: DetectionStatusCounts) -> list[tuple[str, str]]:
+def describe_status(known: Mapping[str, int]) -> list[tuple[str, str]]:
     """Return (status, text): "412 metrics monitored", "37 learning"; nothing if none is monitored."""
-    known = counts.by_status
     total = sum(known.values())
     if not total:
         return []
-    count = format_count(total - 1 if counts.has_more else total, "metric")
-    parts = [("", f"{'more than ' if counts.has_more else ''}{count} monitored")]
+    count = format_count(min(total, COUNTED_MAXIMUM), "metric")
+    parts = [("", f"{'more than ' if total > COUNTED_MAXIMUM else ''}{count} monitored")]
     for status, text in (
         (DetectionStatus.LEARNING, "learning"),
         (DetectionStatus.NOISY, "too noisy"),

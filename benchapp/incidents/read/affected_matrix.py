@@ -3,7 +3,6 @@
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Final, Literal
 
 from benchapp.catalog.dimensions import SERIES_DIMENSIONS, Dimension, name_pattern
@@ -18,50 +17,21 @@ Key = tuple[Value | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class CellChange:
-    """The change that a cell shows."""
-
-    id: int
-    series_id: int
-    metric: str
-    state: str
-    is_regression: bool
-    relative: float
-    started_at: datetime
-    incident_id: int | None
-
-
-@dataclass(frozen=True, slots=True)
 class AffectedCell:
     """One cell of the matrix.
 
     state: "changed" in this incident; "elsewhere": changed at that time, in another incident or in none; "unchanged";
-    "unjudged": too few runs, or not in this metric; "missing": never measured. series_id: the series shown; changed,
-    series: how many of its series changed in this incident, and how many it has. status: "" if unjudged.
+    "unjudged": too few runs, or not in this metric; "missing": never measured. series_id: the series shown; change: its
+    columns; changed, series: how many of its series changed in this incident, and how many it has. status: "" if
+    unjudged.
     """
 
     state: CellState
     series_id: int | None = None
-    change: CellChange | None = None
+    change: Mapping[str, Any] | None = None
     changed: int = 0
     series: int = 0
     status: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class AffectedRow:
-    """One row, with a cell for each column."""
-
-    label: str
-    cells: tuple[AffectedCell, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class AffectedMetric:
-    """A metric with changes, and the number of its series that changed."""
-
-    metric: Metric
-    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +39,18 @@ class AffectedMatrix:
     """Changed and unchanged series of the incident's hosts and pools, in one metric.
 
     x: None for a list, with one column. rows: one dimension; pattern and block size if one determines the other.
-    metrics: all with changes, most changes first. changed, judged, unjudged: counts of series. *_left_out: what does
-    not fit; rows and columns with the most changes are shown. from_at: ISO, the oldest run that a change was judged
-    by; None if unknown. is_cut: the number of series exceeds SERIES_MAXIMUM.
+    metrics: all with changes and their numbers of changed series, most first. lines: a label, and a cell for each
+    column. changed, judged, unjudged: counts of series. *_left_out: what does not fit; rows and columns with the most
+    changes are shown. from_at: ISO, the oldest run that a change was judged by; None if unknown. is_cut: the number of
+    series exceeds SERIES_MAXIMUM.
     """
 
     metric: Metric
-    metrics: tuple[AffectedMetric, ...]
+    metrics: tuple[tuple[Metric, int], ...]
     x: Dimension | None
     rows: tuple[Dimension, ...]
     columns: tuple[str, ...]
-    lines: tuple[AffectedRow, ...]
+    lines: tuple[tuple[str, tuple[AffectedCell, ...]], ...]
     changed: int
     judged: int
     unjudged: int
@@ -203,7 +174,7 @@ class _AffectedMatrixBuilder:
             [column for _, column in groups], x, most=COLUMNS_MAXIMUM, weights=column_weights
         )
         lines = tuple(
-            AffectedRow(
+            (
                 _format_row(rows, row),
                 tuple(self._make_cell(groups.get((row, column))) for column in columns),
             )
@@ -213,8 +184,7 @@ class _AffectedMatrixBuilder:
         return AffectedMatrix(
             metric=CATALOG[self.metric],
             metrics=tuple(
-                AffectedMetric(CATALOG[name], count)
-                for name, count in sorted(self.counts.items(), key=_order_metric)
+                (CATALOG[name], count) for name, count in sorted(self.counts.items(), key=_order_metric)
             ),
             x=SERIES_DIMENSIONS[x[0]] if x else None,
             rows=tuple(SERIES_DIMENSIONS[name] for name in rows),
@@ -225,7 +195,7 @@ class _AffectedMatrixBuilder:
             unjudged=len(self.cells) - judged,
             rows_left_out=len({row for row, _ in groups}) - len(row_keys),
             columns_left_out=len({column for _, column in groups}) - len(columns),
-            changed_left_out=len(self.changed) - sum(cell.changed for line in lines for cell in line.cells),
+            changed_left_out=len(self.changed) - sum(cell.changed for _, cells in lines for cell in cells),
             from_at=self.from_at,
             is_cut=is_cut,
         )
@@ -257,8 +227,7 @@ class _AffectedMatrixBuilder:
             "changed" if changed else "elsewhere" if worst else "unchanged" if judged else "unjudged"
         )
         shown = worst["series_id"] if worst else (judged or ids)[0]
-        change = CellChange(**{name: worst[name] for name in _CHANGE}) if worst else None
-        return AffectedCell(state, shown, change, changed, len(ids), self.statuses.get(shown, ""))
+        return AffectedCell(state, shown, worst, changed, len(ids), self.statuses.get(shown, ""))
 
 
 def _read_elsewhere(

@@ -7,6 +7,7 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+from django.db.models import F
 from django.utils import timezone
 
 from benchapp.catalog.grammar import Filter
@@ -55,20 +56,6 @@ class IncidentFilter:
     to_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EventRow:
-    """One event of the activity. by_name: "" for automatic events. has_before: it can be undone."""
-
-    id: int
-    at: datetime
-    by_id: int | None
-    by_name: str
-    kind: str
-    text: str
-    undone_at: datetime | None
-    has_before: bool
-
-
 class ChangeColumn(StrEnum):
     """A column by which the changes of an incident are sorted."""
 
@@ -109,27 +96,12 @@ class IncidentDetail:
     scopes: tuple[str, ...]
     workloads: tuple[str, ...]
     live_count: int
-    events: tuple[EventRow, ...]
+    events: tuple[IncidentEvent, ...]
 
     @property
     def change_count(self) -> int:
         """Return the number of all its changes, withdrawn ones too."""
         return len(self.changes) + self.changes_left_out
-
-
-@dataclass(frozen=True, slots=True)
-class LastAction:
-    """A person's last action, which can be undone.
-
-    bulk: the key of an action on several incidents, "" on one; incidents: how many of them are not undone.
-    """
-
-    event_id: int
-    incident_id: int
-    kind: str
-    at: datetime
-    bulk: str = ""
-    incidents: int = 1
 
 
 # Workloads whose titles are compared; of more it is not known that all have the same.
@@ -238,18 +210,13 @@ def read_incident(
     rows = list_incidents_by_id([incident_id])
     if not rows:
         return None
-    events = (
-        IncidentEvent.objects.filter(incident_id=incident_id)
-        .order_by("at", "id")
-        .values_list("id", "at", "by_id", "by__username", "kind", "text", "undone_at", "before")
-    )
-    return _make_detail(
-        rows[0], tuple(_make_event(event) for event in events[:EVENTS_MAXIMUM]), order=order, limit=limit
-    )
+    events = IncidentEvent.objects.filter(incident_id=incident_id).select_related("by")
+    shown = tuple(events.defer("by__password").order_by("at", "id")[:EVENTS_MAXIMUM])
+    return _make_detail(rows[0], shown, order=order, limit=limit)
 
 
 def _make_detail(
-    incident: Incident, events: tuple[EventRow, ...], *, order: ChangeOrder, limit: int
+    incident: Incident, events: tuple[IncidentEvent, ...], *, order: ChangeOrder, limit: int
 ) -> IncidentDetail:
     """Read the first changes of an incident in an order; two queries, one without changes.
 
@@ -307,23 +274,23 @@ def count_tabs(filters: IncidentFilter) -> dict[Tab, int]:
     return dict(zip(tabs, row, strict=True))
 
 
-def read_last_action(person: User, *, kinds: Sequence[str]) -> LastAction | None:
-    """Return a person's last action of these kinds within the hour that is not undone.
+def read_last_action(person: User, *, kinds: Sequence[str]) -> dict[str, Any] | None:
+    """Return a person's last action of these kinds within the hour that is not undone; None without one.
 
-    One query; two after an action on several incidents.
+    event_id, incident_id, kind, at; bulk: the key of an action on several incidents, "" on one; incidents: how many of
+    them are not undone. One query; two after an action on several incidents.
     """
     mine = IncidentEvent.objects.filter(by=person, undone_at=None, kind__in=kinds)
     row = (
         mine.filter(at__gte=timezone.now() - _FRESH)
         .order_by("-at", "-id")
-        .values_list("id", "incident_id", "kind", "at", "before__bulk")
+        .values("incident_id", "kind", "at", event_id=F("id"), bulk=F("before__bulk"))
         .first()
     )
     if row is None:
         return None
-    event_id, incident_id, kind, at, bulk = row
-    incidents = mine.filter(before__bulk=bulk).count() if bulk else 1
-    return LastAction(event_id, incident_id, kind, at, bulk or "", incidents)
+    bulk = row["bulk"] or ""
+    return {**row, "bulk": bulk, "incidents": mine.filter(before__bulk=bulk).count() if bulk else 1}
 
 
 def list_editors() -> list[tuple[int, str]]:
@@ -396,14 +363,6 @@ def _read_incidents(match: _Condition, *, order: str, limit: int) -> list[Incide
     for incident in incidents:
         incident.assignee_name = name_person(incident.assignee_name)
     return list(incidents)
-
-
-def _make_event(row: Sequence[Any]) -> EventRow:
-    event_id, at, by_id, by_name, kind, text, undone_at, before = row
-    if kind == "assigned" and text.startswith("to "):
-        # The text of incidents.actions.triage.assign.
-        text = f"to {name_person(text.removeprefix('to '))}"
-    return EventRow(event_id, at, by_id, name_person(by_name), kind, text, undone_at, has_before=bool(before))
 
 
 # Composed by Django it takes ten times as long as to run. The total of a mix counts if neither reads nor writes do, as

@@ -227,7 +227,7 @@ def measure_size(mark: SeriesMark) -> float:
 
 
 # For the empty inbox: a million series have three million rows.
-_COUNTED_MAXIMUM: Final = 100_000
+COUNTED_MAXIMUM: Final = 100_000
 # Of a metric without one: nothing is detected in it.
 _DEFAULT_THRESHOLD: Final = 0.05
 
@@ -278,22 +278,6 @@ class DetectionStatusRow:
     drift_runs: int = DRIFT_RUNS_MINIMUM
 
 
-@dataclass(frozen=True, slots=True)
-class MonitoredMetric:
-    """One metric of one series with its detection status."""
-
-    series: SeriesName
-    result: DetectionStatusRow
-
-
-@dataclass(frozen=True, slots=True)
-class DetectionStatusCounts:
-    """Metrics of series by status. has_more: the count was cut off."""
-
-    by_status: Mapping[str, int]
-    has_more: bool
-
-
 def list_detection_statuses(series_id: int) -> tuple[DetectionStatusRow, ...]:
     """Return the detection status of each metric of a series; one query."""
     rows = DetectionResult.objects.annotate(current=_current_status(timezone.now())).filter(
@@ -338,7 +322,7 @@ def list_detection_status(
     within: Q | None = None,
     after: str | None = None,
     limit: int = 100,
-) -> Page[MonitoredMetric]:
+) -> Page[tuple[SeriesName, DetectionStatusRow]]:
     """Return metrics of series with one status, or any (""), last evaluated first; one query. Raises BadCursor.
 
     within: a condition of Series, as a run in a time range.
@@ -353,11 +337,12 @@ def list_detection_status(
         found = found.filter(current=status)
     rows: list[Any] = list(found.select_related("series").order_by("-judged_at", "-id")[: limit + 1])
     page = cut_page(rows, limit, cursor_of=lambda result: Cursor(result.judged_at, result.pk))
-    return Page(tuple(_make_row(result) for result in page.items), page.next_cursor)
+    items = tuple((name_series(result.series), _make_status(result)) for result in page.items)
+    return Page(items, page.next_cursor)
 
 
-def count_detection_status() -> DetectionStatusCounts:
-    """Count metrics of series by status, at most 100 000; one query."""
+def count_detection_status() -> dict[str, int]:
+    """Count metrics of series by status; more than COUNTED_MAXIMUM in all if the count was cut off; one query."""
     # PostgreSQL looks for stale series once, and not for each of their metrics.
     stale = Series.objects.filter(_match_stale(timezone.now()))
     text, values = stale.values("pk").query.sql_with_params()
@@ -365,10 +350,9 @@ def count_detection_status() -> DetectionStatusCounts:
         "SELECT CASE WHEN stale.id IS NULL THEN status ELSE %s END, count(*) FROM ("  # noqa: S608
         "  SELECT series_id, status FROM benchapp_detectionresult ORDER BY id LIMIT %s) AS counted"
         f" LEFT JOIN ({text}) AS stale(id) ON stale.id = series_id GROUP BY 1",
-        [DetectionStatus.STALE.value, _COUNTED_MAXIMUM + 1, *values],
+        [DetectionStatus.STALE.value, COUNTED_MAXIMUM + 1, *values],
     )
-    counts = dict(rows)
-    return DetectionStatusCounts(counts, has_more=sum(counts.values()) > _COUNTED_MAXIMUM)
+    return dict(rows)
 
 
 def _current_status(now: datetime) -> Case:
@@ -387,10 +371,6 @@ def _match_stale(now: datetime, prefix: str = "") -> Q:
     return Q(**{f"{prefix}last_at__lt": now - STALE_AFTER}) & (
         Q(**{f"{prefix}measurement_count__lt": INTERVAL_FROM}) | Q(GreaterThan(silent, usual))
     )
-
-
-def _make_row(result: DetectionResult) -> MonitoredMetric:
-    return MonitoredMetric(name_series(result.series), _make_status(result))
 
 
 def _make_status(result: Any) -> DetectionStatusRow:

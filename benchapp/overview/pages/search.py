@@ -41,15 +41,13 @@ def list_completions(text: str) -> list[dict[str, Any]]:
         found.setdefault(written, {"written": written, "shown": words, "note": written})
     phrases = list(found.values())[:_PHRASES_MAXIMUM]
     values = [
-        known
-        for known in read_known_values()
-        if known.dimension in FILTER_DIMENSIONS and known.value.lower().startswith(text.lower())
+        (name, value)
+        for name, value in read_known_values()
+        if name in FILTER_DIMENSIONS and value.lower().startswith(text.lower())
     ]
-    for known in values[: COMPLETIONS_MAXIMUM - len(phrases)]:
-        written = write_filter(Filter().with_value(known.dimension, known.value))
-        phrases.append(
-            {"written": written, "shown": known.value, "note": get_filter_dimension(known.dimension).label}
-        )
+    for name, value in values[: COMPLETIONS_MAXIMUM - len(phrases)]:
+        written = write_filter(Filter().with_value(name, value))
+        phrases.append({"written": written, "shown": value, "note": get_filter_dimension(name).label})
     return phrases
 
 

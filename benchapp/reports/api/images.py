@@ -361,14 +361,13 @@ class ComparisonImage(ChartImage):
     def get(self, request: Request, image_format: ImageFormat) -> HttpResponse:
         """Draw the ratio of B to A for each value that both sides have, with its interval."""
         asked = self.read(request, image_format)
-        compared = read_comparison(asked.wanted)
-        found = compared.found
+        a, b, found = read_comparison(asked.wanted)
         common = write_filter(asked.wanted["match"])
 
         def draw(options: ImageOptions) -> bytes:
             names = (
-                describe_side(compared.a, found.scopes[0], found.labels[0]),
-                describe_side(compared.b, found.scopes[1], found.labels[1]),
+                describe_side(a, found.scopes[0], found.labels[0]),
+                describe_side(b, found.scopes[1], found.labels[1]),
             )
             return draw_comparison(found, names, options, common=common)
 

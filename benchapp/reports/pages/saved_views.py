@@ -32,11 +32,11 @@ def saved_views(request: HttpRequest) -> HttpResponse:
     """List the visitor's views and the shared ones, and the deleted ones that can be restored."""
     visitor = find_visitor(request)
     removed = list_removed_views(visitor, since=timezone.now() - RESTORABLE) if visitor else []
-    views = list_saved_views(visitor, has_people=True)
+    views, is_cut = list_saved_views(visitor, has_people=True)
     context = {
-        "lines": [(view, find_page(view.panel)) for view in views.rows],
+        "lines": [(view, find_page(view.panel)) for view in views],
         "visitor_id": visitor.pk if visitor else None,
-        "is_cut": views.is_cut,
+        "is_cut": is_cut,
         "removed": removed,
         "name_maximum": NAME_MAXIMUM,
     }
@@ -45,7 +45,7 @@ def saved_views(request: HttpRequest) -> HttpResponse:
 
 def list_view_lines(visitor: User | None) -> list[tuple[SavedView, str]]:
     """Return the views that a visitor may open, own ones first, with their addresses."""
-    return [(view, find_page(view.panel)) for view in list_saved_views(visitor).rows]
+    return [(view, find_page(view.panel)) for view in list_saved_views(visitor)[0]]
 
 
 @require_POST

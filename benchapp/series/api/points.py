@@ -35,7 +35,6 @@ from benchapp.framework.api.answers import (
     MetricAnswer,
     MetricName,
     Time,
-    build,
     define_answer,
     describe_metric,
     list_columns,
@@ -238,7 +237,7 @@ class SeriesSummaryView(ApiView):
         summary = summarize_series(
             series_id, metric=metric, from_at=wanted.get("from_at"), to_at=wanted.get("to_at")
         )
-        body = build(SummaryAnswer, summary, series=series_id, metric=metric, unit=CATALOG[metric].unit)
+        body = SummaryAnswer(series=series_id, metric=metric, unit=CATALOG[metric].unit, **summary)
         return answer_json(request, body, headers={"ETag": etag})
 
 

@@ -61,9 +61,9 @@ from benchapp.series.read.dimension_values import list_label_names, read_facet
 from benchapp.series.read.levels import MainLevel
 from benchapp.series.read.selected_levels import NOW, LevelRange, make_level_range, read_main_levels
 from benchapp.series.read.series import (
-    SeriesDetail,
     SeriesRow,
     list_series,
+    read_relatives,
     read_rows,
     read_series,
     read_series_version,
@@ -230,14 +230,18 @@ def _describe_row(series: SeriesRow, main: MainLevel | None) -> SeriesRowAnswer:
     )
 
 
-def _describe_series(series: SeriesDetail, variability: Sequence[DetectionStatusRow]) -> SeriesDetailAnswer:
-    (row,) = _describe_rows([series.row])
+def _describe_series(series: SeriesRow, variability: Sequence[DetectionStatusRow]) -> SeriesDetailAnswer:
+    (row,) = _describe_rows([series])
+    hosts, siblings = read_relatives(series)
     return build(
         SeriesDetailAnswer,
         row,
-        series.row,
-        hosts=series.host_names,
-        siblings=[build(SiblingAnswer, each, url=f"{PREFIX}/series/{each.id}") for each in series.siblings],
+        series,
+        hosts=hosts,
+        siblings=[
+            SiblingAnswer(id=key, direction=DirectionName(direction), url=f"{PREFIX}/series/{key}")
+            for key, direction in siblings.items()
+        ],
         variability=list(map(_describe_variability, variability)),
         points=f"{row.url}/points",
     )

@@ -319,11 +319,10 @@ def _list_change_needs(change: ChangeRow, test: ChangeAcceptance | None, *, now:
 @may_read
 def detection_report(request: HttpRequest, series_id: int) -> HttpResponse:
     """Show values, level, noise, season, evidence, acceptance, grouping, possible causes, and what would be needed."""
-    detail = read_series(series_id)
-    if detail is None:
+    row = read_series(series_id)
+    if row is None:
         raise Http404(f"Series {series_id} does not exist or has no measurements.")
     errors: list[str] = []
-    row = detail.row
     metrics = _list_metrics(row)
     metric = _read_metric(request, metrics, errors)
     report = report_detection(row.id, metric.name)

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
@@ -272,23 +272,15 @@ def _make_table(
     }
 
 
-@dataclass(frozen=True, slots=True)
-class LatencyFigures:
-    """Percentile fan, and heat map if fio printed a histogram; None without data. note: on their kind of latency."""
+def make_latency_figures(row: SeriesRow, asked: HistoryRequest, *, base_url: str) -> dict[str, Any] | None:
+    """Return the figures for the available data; a query, one for each figure, and one for their kind of latency.
 
-    fan: dict[str, Any] | None
-    heat: dict[str, Any] | None
-    note: str
-
-    def __bool__(self) -> bool:
-        """Return whether any chart has data."""
-        return self.fan is not None or self.heat is not None
-
-
-def make_latency_figures(row: SeriesRow, asked: HistoryRequest, *, base_url: str) -> LatencyFigures:
-    """Return the figures for the available data; a query, one for each figure, and one for their kind of latency."""
-    has = has_latencies(row.id)
-    levels = read_levels([row.id], [_KIND_OF])[row.id][_KIND_OF] if has.percentiles or has.bins else ()
+    fan: percentiles; heat: if fio printed a histogram; None without data. note: on their kind of latency.
+    """
+    has_percentiles, has_bins = has_latencies(row.id)
+    if not has_percentiles and not has_bins:
+        return None
+    levels = read_levels([row.id], [_KIND_OF])[row.id][_KIND_OF]
     query = write_query(**asked.bounds)
 
     def make(name: str, table: dict[str, Any] | None, *, image_url: str = "") -> dict[str, Any]:
@@ -303,17 +295,14 @@ def make_latency_figures(row: SeriesRow, asked: HistoryRequest, *, base_url: str
         }
 
     image_query = write_query(series=row.id, **asked.bounds)
-    return LatencyFigures(
-        make(
-            "percentiles",
-            read_fan_table(row.id, asked.span),
-            image_url=link_chart_image(f"/api/v1/percentiles?{image_query}"),
-        )
-        if has.percentiles
+    image_url = link_chart_image(f"/api/v1/percentiles?{image_query}")
+    return {
+        "fan": make("percentiles", read_fan_table(row.id, asked.span), image_url=image_url)
+        if has_percentiles
         else None,
-        make("histogram", read_heat_table(row.id, asked.span)) if has.bins else None,
-        " ".join(describe_latency_kind(find_shown_level(levels, **asked.span))),
-    )
+        "heat": make("histogram", read_heat_table(row.id, asked.span)) if has_bins else None,
+        "note": " ".join(describe_latency_kind(find_shown_level(levels, **asked.span))),
+    }
 
 
 # Parameters that a change of the filter retains.
@@ -422,12 +411,13 @@ def _show_series(
     row, metric = line.row, asked.metric
     runs = make_run_table(line, metric, page=page)
     changes = list_changes_of_series(row.id, metric=metric.name)
-    detail = read_relatives(row)
+    host_names, siblings = read_relatives(row)
     return {
         "series": row,
-        "detail": detail,
+        "host_names": host_names,
+        "siblings": siblings,
         "failing_hosts": read_failing_hosts(
-            detail.host_names, profile=row.profile, target_name=row.target.target_name or ""
+            host_names, profile=row.profile, target_name=row.target.target_name or ""
         ),
         "mixing": _describe_mixing(row),
         "mark": show_mark(_read_mark(row.id, metric.name), metric=metric.name),

@@ -1,12 +1,11 @@
 """The points of one series over time, and measurements across series, in constant memory."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import count
 from operator import itemgetter
 from typing import Any, Final, Literal, NamedTuple
-from uuid import UUID
 
 from django.db import connection, models, transaction
 from django.db.models import Aggregate, Count, FloatField, Max, Min, Q, QuerySet
@@ -54,19 +53,6 @@ class Point(NamedTuple):
     def is_counted(self) -> bool:
         """Say whether its values enter medians."""
         return self.error == 0 and not self.is_excluded
-
-
-@dataclass(frozen=True, slots=True)
-class PointSummary:
-    """One metric of a series over a span, without excluded and failed points; None where there is no value."""
-
-    n: int
-    median: float | None
-    p10: float | None
-    p90: float | None
-    minimum: float | None
-    maximum: float | None
-    last: float | None
 
 
 def read_points(
@@ -144,8 +130,11 @@ def read_rolling(
 
 def summarize_series(
     series_id: int, *, metric: str, from_at: datetime | None = None, to_at: datetime | None = None
-) -> PointSummary:
-    """Summarize one metric in PostgreSQL; from_at inclusive, to_at exclusive; two queries. Raises UnknownMetric."""
+) -> dict[str, Any]:
+    """Summarize one metric in PostgreSQL, without excluded and failed points: the columns of `SummaryAnswer`.
+
+    from_at inclusive, to_at exclusive. None where there is no value. Two queries. Raises UnknownMetric.
+    """
     check_metrics([metric])
     known = _select(series_id, from_at, to_at).filter(
         error=0, is_excluded=False, **{f"{metric}__isnull": False}
@@ -159,7 +148,7 @@ def summarize_series(
         maximum=Max(metric),
     )
     last = known.order_by("-started_at", "-id").values_list(metric, flat=True).first()
-    return PointSummary(**values, last=last)
+    return {**values, "last": last}
 
 
 class _Percentile(Aggregate):
@@ -220,34 +209,10 @@ class MeasurementFilter:
     series: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredRun:
-    """What a row has of its run; the host is the one that measured, also in series of a pool."""
-
-    host: str
-    pool: str | None
-    profile: str
-    sweep: UUID | None
-    labels: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class MeasurementFacts:
-    """What a row has of its measurement. badges: codes of what speaks against it."""
-
-    series: int
-    run: int
-    started_at: datetime
-    error: int
-    is_excluded: bool
-    badges: Sequence[str]
-    direction: str
-    pattern: str
-
-
 MEASUREMENT_COLUMNS: Final[tuple[str, ...]] = (
-    *names_of(MeasurementFacts),
-    *names_of(MeasuredRun),
+    *("series", "run", "started_at", "error", "is_excluded", "badges", "direction", "pattern"),
+    # Of the run; the host is the one that measured, also in series of a pool.
+    *("host", "pool", "profile", "sweep", "labels"),
     *CATALOG,
     *names_of(WorkloadRow),
     *names_of(TargetRow),

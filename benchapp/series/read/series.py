@@ -89,23 +89,6 @@ class SeriesRow:
         return self.latest.profile if self.latest else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Sibling:
-    """Another direction of the same workload on the same target and scope."""
-
-    id: int
-    direction: str
-
-
-@dataclass(frozen=True, slots=True)
-class SeriesDetail:
-    """One series. host_names: of the host, or all hosts of the pool; siblings: its other directions."""
-
-    row: SeriesRow
-    host_names: tuple[str, ...]
-    siblings: tuple[Sibling, ...]
-
-
 def list_series(
     match: Filter,
     *,
@@ -146,14 +129,13 @@ def read_rows(series_ids: Sequence[int], *, has_latest: bool = True) -> tuple[Se
     return tuple(_make_rows(rows, _read_latest(ids) if has_latest else {}))
 
 
-def read_series(series_id: int) -> SeriesDetail | None:
-    """Return one series, None where there is none or nothing was measured yet; four queries."""
-    rows = read_rows([series_id])
-    return read_relatives(rows[0]) if rows else None
+def read_series(series_id: int) -> SeriesRow | None:
+    """Return one series, None where there is none or nothing was measured yet; two queries."""
+    return next(iter(read_rows([series_id])), None)
 
 
-def read_relatives(series: SeriesRow) -> SeriesDetail:
-    """Return a series with its hosts and its other directions; two queries."""
+def read_relatives(series: SeriesRow) -> tuple[tuple[str, ...], dict[int, str]]:
+    """Return the host of a series, or all hosts of its pool, and its other directions by id; two queries."""
     own = Series.objects.filter(pk=series.id)
     siblings = (
         with_points()
@@ -166,7 +148,7 @@ def read_relatives(series: SeriesRow) -> SeriesDetail:
         .order_by("direction", "id")
         .values_list("id", "direction")
     )
-    return SeriesDetail(series, _list_hosts(series), tuple(Sibling(*sibling) for sibling in siblings))
+    return _list_hosts(series), dict(siblings)
 
 
 def read_series_version(series_id: int) -> str | None:

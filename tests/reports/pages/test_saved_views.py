@@ -190,11 +190,11 @@ def test_own_views_come_before_the_shared_ones_which_are_cut(
     save(viewer, "z")
     owner = SavedView.objects.get(name="z").owner
 
-    assert [row.name for row in queries.list_saved_views(owner).rows] == ["z", "a", "b"]
+    assert [row.name for row in queries.list_saved_views(owner)[0]] == ["z", "a", "b"]
     assert "shared views are left out" not in Page(viewer.get(reverse("saved_views"))).words
     SavedView.objects.create(owner=other, name="c", kind="scaling", query=QUERY, is_shared=True)
-    assert [row.name for row in queries.list_saved_views(owner).rows] == ["z", "a", "b"]
-    assert [row.name for row in queries.list_saved_views(None).rows] == ["a", "b", "c"]
+    assert [row.name for row in queries.list_saved_views(owner)[0]] == ["z", "a", "b"]
+    assert [row.name for row in queries.list_saved_views(None)[0]] == ["a", "b", "c"]
     assert "shared views are left out" in Page(viewer.get(reverse("saved_views"))).words
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from benchapp.catalog.grammar import Filter, parse_filter
 from benchapp.models import Series
-from benchapp.series.read.series import list_series, read_series, read_series_version
+from benchapp.series.read.series import list_series, read_relatives, read_series, read_series_version
 from tests.factories import (
     NOON,
     make_host,
@@ -60,18 +60,19 @@ def test_series_is_read_with_its_other_directions(django_assert_num_queries):
     make_series([1.0], host=make_host(), target=target, workload=workload, direction="write")
 
     with django_assert_num_queries(3):
-        detail = read_series(reads.id)
+        row = read_series(reads.id)
+        hosts, siblings = read_relatives(row)
 
-    assert detail.row.title.startswith("4k random read/write 70/30, reads")
-    assert [(each.id, each.direction) for each in detail.siblings] == [(writes.id, "write")]
-    assert detail.host_names == ("db-7",)
+    assert row.title.startswith("4k random read/write 70/30, reads")
+    assert siblings == {writes.id: "write"}
+    assert hosts == ("db-7",)
 
 
 def test_series_of_a_pool_names_all_its_hosts():
     make_host("b", pool="blue")
     series = make_series([1.0], host=make_host("a", pool="blue"), pool="blue")
 
-    assert read_series(series.id).host_names == ("a", "b")
+    assert read_relatives(read_series(series.id))[0] == ("a", "b")
 
 
 def test_unknown_or_empty_series_is_none():
@@ -99,4 +100,4 @@ def test_direction_without_points_is_no_sibling():
     writes = make_series([1.0], host=host, target=target, workload=workload, direction="write")
     make_series([], host=host, target=target, workload=workload, direction="trim")
 
-    assert [(one.id, one.direction) for one in read_series(reads.id).siblings] == [(writes.id, "write")]
+    assert read_relatives(read_series(reads.id))[1] == {writes.id: "write"}
