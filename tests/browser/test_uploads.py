@@ -1,5 +1,6 @@
 """Hand files over in a real browser: choose, drop, watch, cancel, try again."""
 
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,22 @@ def settle(database: Any, submission_id: UUID, **fields: str) -> None:
         " reason = %(reason)s WHERE id = %(id)s",
         {**values, "id": submission_id},
     )
+
+
+def test_members_of_an_archive_are_previewed_and_followed_one_by_one(page: Any, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "r.zip", "w") as archive:
+        archive.writestr("sda/a.json", (OUTPUTS / "07_json.out").read_bytes())
+        archive.writestr("sdb/b.txt", "nothing of fio")
+    page.set_input_files("input[name=file]", str(tmp_path / "r.zip"))
+
+    page.get_by_role("button", name="Preview").click()
+    previewed = wait_for_row(page, "r.zip", "new series").inner_text()
+    upload(page)
+    wait_for_row(page, "r.zip/sda/a.json", "accepted")
+    wait_for_row(page, "r.zip/sdb/b.txt", "rejected")
+
+    assert "r.zip/sdb/b.txt: problem: no fio report found" in previewed
+    assert page.locator("[data-batches] tbody tr").count() == 2
 
 
 def test_each_file_is_followed_until_it_is_stored_or_rejected(page: Any, database: Any) -> None:

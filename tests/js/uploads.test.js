@@ -5,7 +5,9 @@ import { postForm } from "../../static/js/site/api.js";
 import {
   describeUpload,
   isHidden,
+  listMembers,
   makeBatches,
+  readMembersPreview,
   readPreview,
   readSubmission,
   splitLogName,
@@ -145,6 +147,27 @@ test("a preview of a file that would be rejected is a problem, one that the serv
   assert.equal(read({ status: 413, code: "body-too-big" }), "problem");
   assert.equal(read({ status: 503, code: "busy" }), "ready");
   assert.equal(read({ status: 200, code: "", series: [] }), "ready");
+});
+
+test("the members of an archive are previewed one by one", () => {
+  const results = [
+    { name: "r.zip/a.json", status: 200, code: "", detail: "", series: [], omitted: 0, state: "known" },
+    { name: "r.zip/b.txt", status: 422, code: "no-report", detail: "why", series: null },
+  ];
+
+  const { state, preview } = readMembersPreview(results);
+
+  assert.equal(listMembers("a.json", results), null);
+  assert.equal(listMembers("r.zip", results), results);
+  assert.equal(state, "ready");
+  assert.deepEqual(
+    preview.members.map((member) => [member.name, member.state, member.detail, member.preview?.isKnown]),
+    [
+      ["r.zip/a.json", "ready", "", true],
+      ["r.zip/b.txt", "problem", "why", undefined],
+    ],
+  );
+  assert.equal(readMembersPreview(results.slice(1)).state, "problem");
 });
 
 test("a submission is stored, was there, is rejected with its reason, or waits", () => {

@@ -11,6 +11,7 @@ import orjson
 
 from benchapp.framework.api.problems import Problem, bad_parameter
 from benchapp.intake.api.body import Body, Wire
+from benchapp.intake.importing.discovery import is_archive
 from benchapp.intake.posts.envelope import (
     BadEnvelope,
     BadParameter,
@@ -36,7 +37,6 @@ _PACKED: Final = {
     b"\x28\xb5\x2f\xfd": "zstd",
     b"\xfd7zXZ\x00": "xz",
     b"BZh": "bzip2",
-    b"PK\x03\x04": "zip",
 }
 _MULTIPART: Final = re.compile(rb"\s*--[^\r\n]*\r?\ncontent-(?:disposition|type):", re.IGNORECASE)
 # fio's output has a character before the first "=" that no name of a field has, or a space behind it.
@@ -46,10 +46,14 @@ _LAYOUT: Final = "the layout as query parameters"
 
 
 def refuse_wrapped(path: str, body: bytes) -> None:
-    """Raise Problem 415 for a compressed body without the header, and for a form.
+    """Raise Problem 415 for a compressed body without the header, an archive, and a form.
 
-    fio's output is found in a form, but a layout in its other fields would be lost.
+    fio's output is found in the last two, but folders and the layout in other fields would be lost.
     """
+    if is_archive(body):
+        raise _wrap(
+            "the body is an archive: post each file alone, or use manage.py import or the page Uploads"
+        )
     for magic, name in _PACKED.items():
         if body.startswith(magic):
             remedy = (

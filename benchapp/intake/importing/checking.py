@@ -89,7 +89,7 @@ class FileParameters:
             values = dict(zip(self.pattern.names, match.groups(), strict=True))
             found |= {key: value for key, value in values.items() if key not in _OF_OUTPUT}
         if self.rows is not None:
-            row = self.rows.get(_strip_packing(name))
+            row = self.rows.get(plain_name(name))
             if row is None:
                 raise UnknownFile("the table of parameters does not list this file")
             found |= {column: cell for column, cell in row.items() if cell}
@@ -151,7 +151,7 @@ def read_parameter_table(text: str) -> dict[str, dict[str, str]]:
     faults: list[str] = []
     for number, cells in lines[1:]:
         row = dict(zip(header, (cell.strip() for cell in cells), strict=False))
-        name = _strip_packing(PurePath(row.get(_FILE, "")).name)
+        name = plain_name(PurePath(row.get(_FILE, "")).name)
         if len(cells) != len(header):
             faults.append(f"line {number}: {len(cells)} cells, but {len(header)} columns")
         elif not name:
@@ -185,19 +185,15 @@ def _check_names(names: list[str]) -> None:
         raise BadFileParameters(str(error)) from error
 
 
-def _strip_packing(name: str) -> str:
-    return name[:-3] if name.lower().endswith(".gz") else name
-
-
 def _strip_ending(name: str) -> str:
-    plain = PurePath(_strip_packing(name))
+    plain = PurePath(plain_name(name))
     return plain.stem if plain.suffix.lower() in _ENDINGS else plain.name
 
 
 # Namespace of the ids of created envelopes: same host, same output and logs, same id.
 _ENVELOPE_IDS: Final = UUID("0f7c2f0e-52f4-4d0b-9d58-6c1a3d0c9e27")
 _LOG_BEGINNING: Final = re.compile(rb"\s{0,16}\d{1,20},")
-_PACKED: Final = (".gz", ".xz", ".bz2")
+_PACKED: Final = re.compile(r"\.(?:gz|xz|bz2|zst)\Z", re.IGNORECASE)
 _BENCH_FIO: Final = re.compile(r"-(?:iodepth|numjobs)-(?=\d)")
 _SEPARATORS: Final = "_.-"
 
@@ -212,7 +208,7 @@ class Pairing:
 
 def plain_name(name: str) -> str:
     """Return a file name without the suffix of its packing."""
-    return name.removesuffix(next((suffix for suffix in _PACKED if name.endswith(suffix)), ""))
+    return _PACKED.sub("", name)
 
 
 def is_log(name: str, beginning: bytes) -> bool:

@@ -10,7 +10,7 @@ import zipfile
 import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from io import BufferedReader
@@ -133,8 +133,7 @@ def read_dated_file(path: Path, *, limit: int) -> DatedFile:
 def unpack_bytes(content: bytes, *, limit: int) -> bytes:
     """Return what `read_file` returns for a file of these bytes. Raises UnreadableFile."""
     with _name_fault():
-        file: BufferedReader = io.BufferedReader(cast(Any, io.BytesIO(content)))
-        return _check_size(_read_unpacked(file, limit + 1), limit)
+        return _check_size(_read_unpacked(open_bytes(content), limit + 1), limit)
 
 
 def read_beginning(path: Path, *, size: int) -> bytes:
@@ -205,11 +204,12 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
     return False
 
 
-_TAR: Final = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz", ".tar.zst", ".tzst")
-# Of an archive: years of results, but no bomb.
+# Of an archive: years of results, but no bomb. Outputs of fio pack to a tenth, logs of one value to a hundredth.
 _BYTES_MAXIMUM: Final = 4 * 2**30
 _MEMBERS_MAXIMUM: Final = 100_000
-_CHUNK_BYTES: Final = 2**20
+_RATIO_MAXIMUM: Final = 1000
+_ANY_RATIO_BYTES: Final = 64 * _MIB
+_ZIP: Final = b"PK\x03\x04"
 # Of broken, encrypted and unknown archives, by their modules.
 _FAULTS: Final = (
     *(tarfile.TarError, zipfile.BadZipFile, lzma.LZMAError, zlib.error, zstandard.ZstdError),
@@ -217,70 +217,140 @@ _FAULTS: Final = (
 )
 
 
-class _TooLarge(ValueError):
-    """The archive exceeds a limit; the message names it."""
+class PackedFile(NamedTuple):
+    """A file of an archive. place: its folders and name, never "..", "/" or hidden; modified_s: Unix time."""
+
+    place: PurePosixPath
+    modified_s: float
+    content: bytes
 
 
-def unpack_archives(folders: Sequence[Folder], into: Path) -> Iterator[Folder]:
+def is_archive(beginning: bytes) -> bool:
+    """Return whether a content with these first 512 bytes, unpacked, is a zip or tar archive."""
+    try:
+        tarfile.TarInfo.frombuf(beginning[: tarfile.BLOCKSIZE], "utf-8", "replace")
+    except tarfile.HeaderError:
+        return beginning.startswith(_ZIP)
+    return True
+
+
+def open_bytes(content: bytes) -> BufferedReader:
+    """Return a content as a file."""
+    return io.BufferedReader(cast(Any, io.BytesIO(content)))
+
+
+def is_archive_file(file: BufferedReader) -> bool:
+    """Return whether a file is a zip or tar archive, the latter also packed; the file is at its beginning again."""
+    try:
+        return is_archive(_open_unpacked(file).read(tarfile.BLOCKSIZE))
+    except _FAULTS:
+        return False
+    finally:
+        file.seek(0)
+
+
+def list_members(
+    file: BufferedReader, *, limit: int, total: int = _BYTES_MAXIMUM, count: int = _MEMBERS_MAXIMUM
+) -> Iterator[PackedFile]:
+    """Yield the files of a zip or tar archive, without hidden ones and links; more than `limit` bytes of none.
+
+    total: bytes that the archive may have unpacked; count: members. Raises UnreadableFile, also for an archive that
+    unpacks to more than 64 MiB and the thousandfold.
+    """
+    size = file.seek(0, os.SEEK_END)
+    file.seek(0)
+    room = min(total, max(_ANY_RATIO_BYTES, size * _RATIO_MAXIMUM))
+    try:
+        is_zip = file.peek(len(_ZIP)).startswith(_ZIP)
+        for number, (name, modified_s, content) in enumerate(
+            (_list_zip if is_zip else _list_tar)(file, limit, room)
+        ):
+            if number >= count:
+                raise UnreadableFile("body-too-big", f"the archive has more than {count} members")
+            place = PurePosixPath(*(part for part in PurePosixPath(name).parts if part not in ("/", "..")))
+            if not any(part.startswith(".") for part in place.parts):
+                yield PackedFile(place, modified_s, content)
+    except _FAULTS as error:
+        raise UnreadableFile("file-unreadable", f"the archive cannot be unpacked: {error}") from error
+
+
+def _list_zip(file: BufferedReader, limit: int, room: int) -> Iterator[tuple[str, float, bytes]]:
+    left = room
+    with zipfile.ZipFile(file) as archive:
+        for entry in archive.infolist():
+            if not entry.is_dir():
+                content = archive.open(entry).read(limit + 1)
+                left -= len(content)
+                if left < 0:
+                    raise _refuse_size(room)
+                # Local time, by the definition of the format; 1980-00-00 if there is none.
+                date = datetime(*entry.date_time) if all(entry.date_time[:3]) else datetime(1980, 1, 1)
+                yield entry.filename, date.astimezone().timestamp(), content
+
+
+def _list_tar(file: BufferedReader, limit: int, room: int) -> Iterator[tuple[str, float, bytes]]:
+    stream = cast(Any, _BoundedStream(_open_unpacked(file), room))
+    with tarfile.open(fileobj=stream, mode="r|") as tape:
+        for member in tape:
+            content = tape.extractfile(member) if member.isfile() else None
+            if content is not None:
+                yield member.name, member.mtime, content.read(limit + 1)
+
+
+class _BoundedStream:
+    """A stream that refuses to be read further: tarfile would skip, and keep a name of, any number of bytes."""
+
+    def __init__(self, stream: IO[bytes], room: int) -> None:
+        self._stream = stream
+        self._room = self._left = room
+
+    def read(self, size: int) -> bytes:
+        """Return at most `size` bytes. Raises UnreadableFile."""
+        content = self._stream.read(size)
+        self._left -= len(content)
+        if self._left < 0:
+            raise _refuse_size(self._room)
+        return content
+
+
+def _refuse_size(limit: int) -> UnreadableFile:
+    return UnreadableFile("body-too-big", f"the archive exceeds {limit // _MIB} MiB unpacked")
+
+
+def unpack_archives(folders: Sequence[Folder], into: Path, *, limit: int) -> Iterator[Folder]:
     """Yield the folders without their archives, and the folders in these, unpacked into a directory.
 
-    zip and tar, by their names; an archive in an archive stays a file. One that cannot be unpacked, or exceeds 4 GiB or
-    100 000 members, is a folder with a fault.
+    An archive in an archive stays a file. One that cannot be unpacked, or is too large, is a folder with a fault.
+    limit: bytes of a member that are read, and one more.
     """
     count = 0
     for folder in folders:
-        archives = [path for path in folder.files if path.name.lower().endswith((".zip", *_TAR))]
+        archives = [path for path in folder.files if _is_archive_path(path)]
         others = tuple(path for path in folder.files if path not in archives)
         if others or not archives:
             yield replace(folder, files=others)
         for path in archives:
             count += 1
             target = into / str(count) / path.name
+            target.mkdir(parents=True)
             try:
-                _unpack(path, target)
-            except _FAULTS as error:
-                fault = f"the archive cannot be unpacked: {error}"
-                yield Folder(path, (), is_named=folder.is_named, fault=fault)
+                _unpack(path, target, limit)
+            except (UnreadableFile, OSError) as error:
+                yield Folder(path, (), is_named=folder.is_named, fault=str(error))
             else:
                 yield from find_folders([target])
 
 
-def _unpack(path: Path, target: Path) -> None:
-    room = _BYTES_MAXIMUM
-    target.mkdir(parents=True)
-    for number, (name, modified_s, source) in enumerate(_list_members(path)):
-        if number >= _MEMBERS_MAXIMUM:
-            raise _TooLarge(f"it has more than {_MEMBERS_MAXIMUM} members")
-        parts = [part for part in PurePosixPath(name).parts if part not in ("/", "..")]
-        place = target.joinpath(*parts)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with source, place.open("wb") as file:
-            while chunk := source.read(min(_CHUNK_BYTES, room + 1)):
-                room -= len(chunk)
-                if room < 0:
-                    raise _TooLarge(f"it exceeds {_BYTES_MAXIMUM // 2**30} GiB unpacked")
-                file.write(chunk)
-        os.utime(place, (modified_s, modified_s))
+def _is_archive_path(path: Path) -> bool:
+    with suppress(OSError), path.open("rb") as file:
+        return is_archive_file(file)
+    return False
 
 
-def _list_members(path: Path) -> Iterator[tuple[str, float, IO[bytes]]]:
-    """Yield name, modification time (Unix, s) and content of each regular file of an archive."""
-    if path.name.lower().endswith(".zip"):
-        with zipfile.ZipFile(path) as archive:
-            for entry in archive.infolist():
-                if not entry.is_dir():
-                    yield entry.filename, _read_time(entry, path), archive.open(entry)
-        return
-    with path.open("rb") as file, closing(tarfile.open(fileobj=_open_unpacked(file), mode="r|")) as tape:
-        for member in tape:
-            content = tape.extractfile(member) if member.isfile() else None
-            if content is not None:
-                yield member.name, member.mtime, content
-
-
-def _read_time(entry: zipfile.ZipInfo, path: Path) -> float:
-    """Return the local time of a member of a zip, that of the archive if there is none."""
-    try:
-        return datetime(*entry.date_time).astimezone().timestamp()
-    except ValueError:
-        return path.stat().st_mtime
+def _unpack(path: Path, target: Path, limit: int) -> None:
+    with path.open("rb") as file:
+        for member in list_members(file, limit=limit):
+            place = target / member.place
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(member.content)
+            os.utime(place, (member.modified_s, member.modified_s))

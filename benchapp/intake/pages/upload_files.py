@@ -1,7 +1,8 @@
 """Upload fio output through the browser, for hosts that cannot post it."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import PurePosixPath
 from threading import BoundedSemaphore
 from typing import Any, Final
 
@@ -29,7 +30,13 @@ from benchapp.intake.importing.checking import (
     read_name_pattern,
     read_parameter_table,
 )
-from benchapp.intake.importing.discovery import UnreadableFile, unpack_bytes
+from benchapp.intake.importing.discovery import (
+    UnreadableFile,
+    is_archive_file,
+    list_members,
+    open_bytes,
+    unpack_bytes,
+)
 from benchapp.intake.normalize.batch import Rejection
 from benchapp.intake.normalize.preview import (
     FieldDifference,
@@ -270,6 +277,8 @@ def _format(field: str, value: Any) -> str:
 _STATUSES: Final = {AcceptOutcome.NEW: 202, AcceptOutcome.REPLAYED: 200, AcceptOutcome.CONFLICT: 409}
 # Each parses, and compares with existing series; threads of the process must remain for other requests.
 _PREVIEWS: Final = BoundedSemaphore(2)
+# Of an archive: a request checks them all.
+_MEMBERS_MAXIMUM: Final = 500
 _FILE_STATUSES: Final = {"body-too-big": 413, "gzip-invalid": 400, "body-empty": 400}
 
 
@@ -328,78 +337,101 @@ def _take_all(
     host_id: int, files: Sequence["UploadedFile[Any]"], *, parameters: FileParameters, is_preview: bool
 ) -> list[FileResult]:
     contents, names, results = _read_all(files)
-    logs = [name for name, content in contents.items() if is_log(name, content[:64])]
-    others = [name for name in contents if name not in logs]
     check = check_format_in_process if is_preview else check_format_quickly
-    faults = {name: fault for name in others if (fault := check(contents[name])) is not None}
-    outputs = [name for name in others if name not in faults]
-    pairing = pair_logs(outputs, logs)
-    for name in outputs:
-        own = {log: contents[log] for log in pairing.logs_of.get(name, ())}
-        results.append(
-            _take(
-                host_id,
-                name,
-                contents[name],
-                parameters=parameters,
-                file_name=names[name],
-                logs=own,
-                is_preview=is_preview,
+    for folder in dict.fromkeys(path.parent for path in contents):
+        inside = {path.name: content for path, content in contents.items() if path.parent == folder}
+        logs = [name for name, content in inside.items() if is_log(name, content[:64])]
+        others = [name for name in inside if name not in logs]
+        faults = {name: fault for name in others if (fault := check(inside[name])) is not None}
+        outputs = [name for name in others if name not in faults]
+        pairing = pair_logs(outputs, logs)
+        placed = replace(parameters, folder=(PurePosixPath(parameters.folder) / folder).as_posix())
+        for name in outputs:
+            own = {log: inside[log] for log in pairing.logs_of.get(name, ())}
+            results.append(
+                _take(
+                    host_id,
+                    folder / name,
+                    inside[name],
+                    parameters=placed,
+                    file_name=names[folder / name],
+                    logs=own,
+                    is_preview=is_preview,
+                )
             )
-        )
-    results += [_reject(name, fault.code, fault.detail) for name, fault in faults.items()]
-    results += [_reject(name, "log-alone", f"fio log: {why}") for name, why in pairing.unmatched.items()]
+        results += [_reject(folder / name, fault.code, fault.detail) for name, fault in faults.items()]
+        results += [
+            _reject(folder / name, "log-alone", f"fio log: {why}") for name, why in pairing.unmatched.items()
+        ]
     return results
 
 
 def _read_all(
     files: Sequence["UploadedFile[Any]"],
-) -> tuple[dict[str, bytes], dict[str, str], list[FileResult]]:
-    """Return the files by unique name, unpacked, their own names, and the results of files that cannot be read.
+) -> tuple[dict[PurePosixPath, bytes], dict[PurePosixPath, str], list[FileResult]]:
+    """Return files and members by unique path, unpacked, their own names, and the results of unreadable ones.
 
     The limit of one body applies to all files together: a form of small gzips must not fill the memory.
     """
-    contents: dict[str, bytes] = {}
-    names: dict[str, str] = {}
+    contents: dict[PurePosixPath, bytes] = {}
+    names: dict[PurePosixPath, str] = {}
     rejected: list[FileResult] = []
-    room = settings.UNPACKED_LIMIT_BYTES
     for file in files:
-        name = _make_unique_name(file.name or "", names)
-        names[name] = file.name or ""
+        path = PurePosixPath(file.name or "")
         try:
-            contents[name] = _read(file, room)
-            room -= len(contents[name])
+            members = _list_members(file, path)
         except UnreadableFile as error:
-            rejected.append(_reject(name, error.code, str(error)))
+            rejected.append(_reject(path, error.code, str(error)))
+            continue
+        for place, packed in members:
+            unique = _make_unique_path(place, names)
+            names[unique] = place.name
+            try:
+                contents[unique] = _read(place, packed, sum(map(len, contents.values())))
+            except UnreadableFile as error:
+                rejected.append(_reject(unique, error.code, str(error)))
     return contents, names, rejected
 
 
-def _make_unique_name(name: str, taken: Mapping[str, str]) -> str:
-    """Return the name, with a number if files of several folders share it."""
-    number, unique = 2, name
+def _make_unique_path(path: PurePosixPath, taken: Container[PurePosixPath]) -> PurePosixPath:
+    """Return the path, with a number if files of several folders share its name."""
+    number, unique = 2, path
     while unique in taken:
-        unique, number = f"{name} ({number})", number + 1
+        unique, number = path.with_name(f"{path.name} ({number})"), number + 1
     return unique
 
 
-def _read(file: "UploadedFile[Any]", room: int) -> bytes:
+def _list_members(file: "UploadedFile[Any]", path: PurePosixPath) -> list[tuple[PurePosixPath, bytes]]:
+    """Return the members of an archive under its name, or the file itself, which may be packed."""
+    content, limit = file.read(), settings.UNPACKED_LIMIT_BYTES
+    if not is_archive_file(open_bytes(content)):
+        return [(path, content)]
     try:
-        content = unpack_bytes(file.read(), limit=room)
+        members = list_members(open_bytes(content), limit=limit, total=limit, count=_MEMBERS_MAXIMUM)
+        return [(path / member.place, member.content) for member in members]
     except UnreadableFile as error:
         if error.code != "body-too-big":
             raise
-        most = settings.UNPACKED_LIMIT_BYTES // 2**20
-        raise UnreadableFile(
-            error.code, f"the files of one upload exceed {most} MiB unpacked: upload this file separately"
-        ) from error
-    if not content.strip() and not is_log(file.name or "", b""):
+        raise UnreadableFile(error.code, f"{error}: unpack it and add its folder") from error
+
+
+def _read(path: PurePosixPath, packed: bytes, taken_bytes: int) -> bytes:
+    most = settings.UNPACKED_LIMIT_BYTES
+    try:
+        content = unpack_bytes(packed, limit=most - taken_bytes)
+    except UnreadableFile as error:
+        if error.code != "body-too-big":
+            raise
+        detail = f"the files of one upload exceed {most // 2**20} MiB unpacked: upload this file separately"
+        raise UnreadableFile(error.code, detail) from error
+    if not content.strip() and not is_log(path.name, b""):
         raise UnreadableFile("body-empty", "the file is empty: fio may not have written any output")
     return content
 
 
 def _take(
     host_id: int,
-    name: str,
+    path: PurePosixPath,
     output: bytes,
     *,
     parameters: FileParameters,
@@ -407,25 +439,25 @@ def _take(
     logs: Mapping[str, bytes],
     is_preview: bool,
 ) -> FileResult:
-    """Accept or preview one output. name: unique in the upload; file_name: its own, for the pattern and the table."""
+    """Accept or preview one output. path: unique in the upload; file_name: its own, for the pattern and the table."""
     try:
         own = read_parameters(parameters.read(file_name).items())
         submission = make_submission(host_id, output, parameters=own, logs=logs)
     except UnknownFile as error:
-        return _reject(name, "file-unknown", str(error))
+        return _reject(path, "file-unknown", str(error))
     except BadLayout as error:
-        return _reject(name, "parameter-invalid", f"{error.pointer.lstrip('/')}: {error}")
+        return _reject(path, "parameter-invalid", f"{error.pointer.lstrip('/')}: {error}")
     except BadParameter as error:
-        return _reject(name, error.code, str(error))
+        return _reject(path, error.code, str(error))
     except BadEnvelope as error:
-        return _reject(name, error.code, str(error))
+        return _reject(path, error.code, str(error))
     if is_preview:
-        return _preview(name, submission, log_count=len(logs))
+        return _preview(str(path), submission, log_count=len(logs))
     result = accept_submission(submission)
     if result.outcome == AcceptOutcome.CONFLICT:
-        return FileResult(name, 409, "id-taken", f"submission {result.id} exists with a different body")
+        return FileResult(str(path), 409, "id-taken", f"submission {result.id} exists with a different body")
     return FileResult(
-        name,
+        str(path),
         _STATUSES[result.outcome],
         id=str(result.id),
         state=result.state.value,
@@ -455,8 +487,8 @@ def _preview(name: str, submission: IncomingSubmission, *, log_count: int) -> Fi
     )
 
 
-def _reject(name: str, code: str, detail: str) -> FileResult:
-    return FileResult(name, _FILE_STATUSES.get(code, 422), code, detail)
+def _reject(path: PurePosixPath | str, code: str, detail: str) -> FileResult:
+    return FileResult(str(path), _FILE_STATUSES.get(code, 422), code, detail)
 
 
 # Session key of the results, from the POST to the page that lists them.

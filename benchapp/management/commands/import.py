@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any, Final, TextIO, cast
 
+from django.conf import settings
 from django.core.checks import Tags
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
@@ -99,7 +100,8 @@ class Command(BaseCommand):
 
     def _import(self, options: Mapping[str, Any], *, is_quiet: bool) -> tuple[ImportSummary, bool]:
         with TemporaryDirectory(prefix="benchapp-import-") as unpacked:
-            folders = list(unpack_archives(_find(options["places"]), Path(unpacked)))
+            limit = settings.UNPACKED_LIMIT_BYTES
+            folders = list(unpack_archives(_find(options["places"]), Path(unpacked), limit=limit))
             return self._import_folders(folders, options, is_quiet=is_quiet)
 
     def _import_folders(

@@ -49,7 +49,7 @@ export function showResult({ parts, state, detail, code, links, share, preview }
     nodes.push(" ", makeLink(address, text));
   }
   if (preview) {
-    nodes.push(...(preview.isKnown ? [" already uploaded"] : []), makePreview(preview));
+    nodes.push(...makePreview(preview));
   }
   parts.bar.hidden = state !== "sending";
   parts.bar.value = share;
@@ -62,24 +62,36 @@ export function showShare(row, share) {
   row.parts.bar.value = share;
 }
 
-function makePreview({ series, omitted }) {
-  const lines = series.length > 0 ? series.map(describeSeries) : [["no measurements"]];
+function makePreview({ series, omitted, isKnown, members }) {
+  const lines = members ? members.map(describeMember) : series.map(describeSeries);
+  if (lines.length === 0) {
+    lines.push(["no measurements"]);
+  }
   if (omitted > 0) {
     lines.push([`and ${omitted} more`]);
   }
-  return makeElement("ul", { class: "previewed-series" }, ...lines.map((parts) => makeElement("li", {}, ...parts)));
+  const items = lines.map((parts) => makeElement("li", {}, ...parts));
+  return [...(isKnown ? [" already uploaded"] : []), makeElement("ul", { class: "previewed-series" }, ...items)];
 }
 
-function describeSeries({ title, series, nearest, differences }) {
-  if (series !== null) {
-    return ["joins ", makeLink(`/series/${series}/`, `series ${series}`), `: ${title}`];
+function describeMember({ name, state, detail, preview }) {
+  const parts = [state === "problem" ? "problem" : "", detail].filter(Boolean);
+  return [[name, ...parts].join(": "), ...(preview ? makePreview(preview) : [])];
+}
+
+function describeSeries({ title, series, nearest, differences, mixing }) {
+  const parts =
+    series !== null
+      ? ["joins ", makeLink(`/series/${series}/`, `series ${series}`), `: ${title}`]
+      : [makeElement("strong", {}, "new series"), `: ${title}`];
+  if (nearest !== null) {
+    const link = makeLink(`/series/${nearest}/`, `series ${nearest}`);
+    parts.push(makeElement("span", { class: "sub" }, "most similar: ", link, `; ${differences}`));
   }
-  const head = makeElement("strong", {}, "new series");
-  if (nearest === null) {
-    return [head, `: ${title}`];
+  if (mixing) {
+    parts.push(makeElement("span", { class: "sub" }, mixing));
   }
-  const link = makeLink(`/series/${nearest}/`, `series ${nearest}`);
-  return [head, `: ${title}`, makeElement("span", { class: "sub" }, "most similar: ", link, `; ${differences}`)];
+  return parts;
 }
 
 function makeLink(address, text) {

@@ -97,6 +97,18 @@ export function readSubmission(submission, { isKnown = false } = {}) {
   return { state: "waiting", code: "", detail: "processed within seconds", runs };
 }
 
+/** Return the results of the members of an archive, and of its logs; null for the result of a file itself. */
+export function listMembers(name, results) {
+  return results.some((result) => result.name.startsWith(`${name}/`)) ? results : null;
+}
+
+/** Convert the previews of members as readPreview does; "problem" if none of them would be stored. */
+export function readMembersPreview(results) {
+  const members = results.map((result) => ({ name: result.name, ...readPreview(result) }));
+  const state = members.some((member) => member.state === "ready") ? "ready" : "problem";
+  return { state, code: "", detail: "", preview: { members } };
+}
+
 /** Convert the preview of a file: {state, code, detail, preview}; "problem" if the file would be rejected. */
 export function readPreview({ status, code, detail, series, omitted, state }) {
   if (series !== null) {
@@ -156,5 +168,5 @@ function listPrefixes(stem) {
 }
 
 function plainName(name) {
-  return name.endsWith(".gz") ? name.slice(0, -3) : name;
+  return name.replace(/\.(?:gz|xz|bz2|zst)$/i, "");
 }

@@ -1,6 +1,6 @@
 // Upload page: each output is sent separately, two at a time, with a row for progress and result.
 import { getJson, postForm } from "../site/api.js";
-import { describeUpload, makeBatches, readPreview, readSubmission, summarize } from "./batches.js";
+import { describeUpload, listMembers, makeBatches, readMembersPreview, readPreview, readSubmission, summarize } from "./batches.js";
 import { listChosen, listDropped } from "./dropped_files.js";
 import { packBatch, BatchTooBig } from "./packed_batch.js";
 import { makeParts, showButton, showResult, showShare } from "./batch_row.js";
@@ -124,7 +124,12 @@ async function send(row) {
     row.stop.signal.throwIfAborted();
     const onProgress = (share) => showShare(row, share);
     const answer = await postForm(form.action, batch, { signal: row.stop.signal, onProgress });
-    showAnswer(row, answer.files.find(({ name }) => name === row.file.name) ?? answer.files[0]);
+    const members = listMembers(row.file.name, answer.files);
+    if (members === null) {
+      showAnswer(row, answer.files.find(({ name }) => name === row.file.name) ?? answer.files[0]);
+    } else {
+      showMembers(row, members);
+    }
   } catch (error) {
     showFailure(row, error);
   }
@@ -151,7 +156,9 @@ async function preview(row) {
     const batch = await packBatch(new FormData(form), input.name, { files: [row.file, ...row.logs], limits });
     batch.append(previewButton.name, previewButton.value);
     const answer = await postForm(form.action, batch);
-    showPreview(row, readPreview(answer.files.find(({ name }) => name === row.file.name) ?? answer.files[0]));
+    const members = listMembers(row.file.name, answer.files);
+    const own = answer.files.find(({ name }) => name === row.file.name) ?? answer.files[0];
+    showPreview(row, members === null ? readPreview(own) : readMembersPreview(members));
   } catch (error) {
     // Without an answer nothing is known about the file; a value of the form or the file itself is a problem.
     const isUnanswered = error.name === "ApiProblem" && error.code !== "form-invalid";
@@ -171,6 +178,17 @@ function forgetPreviews() {
   for (const row of rows.filter(({ state }) => ["ready", "problem"].includes(state))) {
     change(row, "ready");
   }
+}
+
+// A row for each member, in place of the archive.
+function showMembers(row, results) {
+  for (const result of results) {
+    const member = addRow({ ...row.file, name: result.name, file: { size: NaN } }, []);
+    member.isSendable = false;
+    row.parts.line.before(member.parts.line);
+    showAnswer(member, result);
+  }
+  remove([row]);
 }
 
 function showAnswer(row, { status, code, detail, id, state }) {

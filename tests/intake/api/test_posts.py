@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import tarfile
 from typing import Any
 from urllib.parse import urlencode
 from uuid import uuid4
@@ -307,6 +308,8 @@ FIO_OUTPUT = read_fio("07_json.out").encode()
         (FIO, pack_envelope()[:-30], 422, "document", "post it to /api/v1/submissions"),
         (FIO, write_form(FIO_OUTPUT), 415, "body-wrapped", "curl --data-binary @FILE), and the layout"),
         (FIO, b"output=%7B%22jobs%22%3A1&volume_type=gp3", 415, "body-wrapped", "the body is a form"),
+        (FIO, b"PK\x03\x04", 415, "body-wrapped", "the body is an archive: post each file alone"),
+        (FIO, tarfile.TarInfo("a").tobuf() + FIO_OUTPUT, 415, "body-wrapped", "the body is an archive"),
         (FIO, gzip.compress(FIO_OUTPUT), 415, "body-wrapped", "send the header Content-Encoding: gzip"),
         (FIO, b"BZh91AY&SY", 415, "body-wrapped", "the body is bzip2: send it plain or as gzip"),
         (SUBMISSIONS, FIO_OUTPUT, 422, "envelope-schema", "post it to /api/v1/fio, the layout as query"),

@@ -1,10 +1,15 @@
 """Files handed over: several at once, with their logs, by form and by script, with the answers of the API."""
 
 import gzip
+import io
+import lzma
+import tarfile
+import zipfile
 from typing import Any
 
 import orjson
 import pytest
+import zstandard
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
@@ -358,3 +363,68 @@ def test_table_that_cannot_be_read_is_an_error_of_the_form(editor: Client, host:
         response = post(editor, {"a.json": OUTPUT}, table=SimpleUploadedFile("t.csv", content))
 
         assert (response.status_code, part in response.json()["detail"]) == (400, True)
+
+
+def make_archive(name: str, members: dict[str, bytes]) -> bytes:
+    file = io.BytesIO()
+    if name.endswith(".zip"):
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            for member, content in members.items():
+                archive.writestr(member, content)
+        return file.getvalue()
+    with tarfile.open(fileobj=file, mode="w") as tape:
+        for member, content in members.items():
+            entry = tarfile.TarInfo(member)
+            entry.size = len(content)
+            tape.addfile(entry, io.BytesIO(content))
+    packers = {"gz": gzip.compress, "xz": lzma.compress, "zst": zstandard.compress}
+    return packers.get(name.rpartition(".")[2], bytes)(file.getvalue())
+
+
+@pytest.mark.parametrize("name", ["r.zip", "r.tar", "r.tar.gz", "r.tar.xz", "r.tar.zst"])
+def test_members_of_an_archive_are_files_of_their_folders(name: str, editor: Client, host: Any) -> None:
+    members = {"nvme0n1/a.json": OUTPUT, "nvme0n1/a_bw.1.log": LOG, "sda/a.json": OTHER, "sda/.hidden": b"x"}
+
+    response = post(editor, {name: make_archive(name, members)}, name_pattern="{name}/*")
+    normalize_batch()
+
+    assert answers(response) == [(f"{name}/nvme0n1/a.json", 202, ""), (f"{name}/sda/a.json", 202, "")]
+    assert response.json()["files"][0]["log_count"] == 1
+    assert set(Series.objects.values_list("target__target_name", flat=True)) == {"nvme0n1", "sda"}
+
+
+@pytest.mark.parametrize(
+    ("members", "code", "words"),
+    [
+        (
+            {f"{number}.json": b"" for number in range(501)},
+            "body-too-big",
+            "more than 500 members: unpack it",
+        ),
+        (
+            {"a.json": bytes(33 * 2**20)},
+            "body-too-big",
+            "exceeds 32 MiB unpacked: unpack it and add its folder",
+        ),
+    ],
+)
+def test_archive_that_is_too_large_names_the_way_out(
+    members: dict[str, bytes], code: str, words: str, editor: Client, host: Any
+) -> None:
+    response = post(editor, {"r.zip": make_archive("r.zip", members)})
+
+    assert answers(response) == [("r.zip", 413, code)]
+    assert words in response.json()["files"][0]["detail"]
+
+
+def test_fault_of_one_member_leaves_the_others(editor: Client, host: Any) -> None:
+    response = post(
+        editor, {"r.zip": make_archive("r.zip", {"a.json": OUTPUT, "b.json": b"", "c.txt": b"x"})}
+    )
+
+    codes = {name: (status, code) for name, status, code in answers(response)}
+    assert codes == {
+        "r.zip/a.json": (202, ""),
+        "r.zip/b.json": (400, "body-empty"),
+        "r.zip/c.txt": (422, "no-report"),
+    }
