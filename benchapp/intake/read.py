@@ -1,14 +1,13 @@
 """Submissions by state, with rejection reasons."""
 
-from collections import defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
+from django.contrib.postgres.expressions import ArraySubquery
 from django.db import connection
-from django.db.models import BooleanField, Count, ExpressionWrapper, Q, QuerySet
+from django.db.models import BooleanField, Count, ExpressionWrapper, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from benchapp.framework.read.pagination import Cursor, Page, behind, cut_page, match_times, read_cursor
@@ -18,55 +17,18 @@ _HOURS: Final = 24
 
 
 @dataclass(frozen=True, slots=True)
-class UploadRow:
-    """One submission. has_body: it can be downloaded and retried; body_bytes: unpacked."""
-
-    id: UUID
-    host_id: int
-    host_name: str
-    kind: str
-    received_at: datetime
-    state: str
-    settled_at: datetime | None
-    reason_code: str
-    reason: str
-    attempts: int
-    parser_version: int | None
-    body_bytes: int
-    has_body: bool
-    run_ids: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class HourCount:
-    """What was received within one hour, by the state that it has now."""
-
-    hour_at: datetime
-    received: int
-    stored: int
-    rejected: int
-
-
-@dataclass(frozen=True, slots=True)
-class ReasonCount:
-    """How many submissions are rejected for one reason."""
-
-    reason_code: str
-    count: int
-
-
-@dataclass(frozen=True, slots=True)
 class UploadCounts:
     """How many there are of each state; received: they wait.
 
-    per_hour: the last 24 hours, oldest first, none left out. by_reason: the commonest first.
+    per_hour: `hour_at` and, of what was received within it, the counts by its state now; the last 24 hours, oldest
+    first, none left out. by_reason: code and number, the commonest first.
     """
 
     received: int
     stored: int
     rejected: int
-    per_hour: tuple[HourCount, ...]
-    by_reason: tuple[ReasonCount, ...]
+    per_hour: tuple[dict[str, Any], ...]
+    by_reason: tuple[tuple[str, int], ...]
 
     @property
     def total(self) -> int:
@@ -111,8 +73,8 @@ def list_uploads(
     after: str | None = None,
     limit: int = 100,
     oldest_first: bool = False,
-) -> Page[UploadRow]:
-    """Return submissions, the newest first, behind the cursor; two queries. Raises BadCursor.
+) -> Page[Submission]:
+    """Return submissions, the newest first, behind the cursor; one query. Raises BadCursor.
 
     from_at inclusive, to_at exclusive: when they were received.
     """
@@ -127,13 +89,13 @@ def list_uploads(
     # Ids ascend within one time where times descend, as they do in the index.
     place = behind("received_at", cursor, is_descending=not oldest_first, is_id_descending=oldest_first)
     order = ("received_at", "-id") if oldest_first else ("-received_at", "id")
-    rows = _make_rows(uploads.filter(place).order_by(*order)[: limit + 1])
+    rows = list(_read(uploads.filter(place).order_by(*order)[: limit + 1]))
     return cut_page(rows, limit, cursor_of=lambda upload: Cursor(upload.received_at, upload.id))
 
 
-def read_upload(submission_id: UUID) -> UploadRow | None:
-    """Return one submission, None where there is none; two queries."""
-    return next(iter(_make_rows(Submission.objects.filter(pk=submission_id))), None)
+def read_upload(submission_id: UUID) -> Submission | None:
+    """Return one submission, None where there is none; one query."""
+    return _read(Submission.objects.filter(pk=submission_id)).first()
 
 
 def count_uploads(*, now: datetime | None = None) -> UploadCounts:
@@ -156,7 +118,7 @@ def count_uploads(*, now: datetime | None = None) -> UploadCounts:
         stored=states.get(State.STORED, 0),
         rejected=states.get(State.REJECTED, 0),
         per_hour=_count_hours(now or timezone.now()),
-        by_reason=tuple(ReasonCount(*row) for row in reasons),
+        by_reason=tuple(reasons),
     )
 
 
@@ -172,46 +134,21 @@ def read_raw_body(*, run_id: int | None = None, submission_id: UUID | None = Non
     return RawBody(upload_id, host_id, host_name, kind, bytes(body or b""), bytes(digest))
 
 
-_COLUMNS: Final = (
-    "id",
-    "host_id",
-    "host__name",
-    "kind",
-    "received_at",
-    "state",
-    "settled_at",
-    "reason_code",
-    "reason",
-    "attempts",
-    "parser_version",
-    "body_bytes",
-    "has_body",
-)
-
-
-def _make_rows(submissions: QuerySet[Submission]) -> list[UploadRow]:
-    rows: list[tuple[Any, ...]] = list(
-        submissions.annotate(has_body=ExpressionWrapper(Q(body__isnull=False), BooleanField())).values_list(
-            *_COLUMNS
+def _read(submissions: QuerySet[Any]) -> QuerySet[Submission]:
+    """Return submissions without their bodies. has_body: it can be downloaded and retried. run_ids: by document."""
+    runs = Run.objects.filter(submission=OuterRef("pk")).order_by("document")
+    rows: QuerySet[Submission] = (
+        submissions.select_related("host")
+        .defer("body", "digest", "parameters")
+        .annotate(
+            has_body=ExpressionWrapper(Q(body__isnull=False), BooleanField()),
+            run_ids=ArraySubquery(runs.values("pk")),
         )
     )
-    runs = _read_run_ids(row[0] for row in rows)
-    return [UploadRow(*[*row, tuple(runs[row[0]])]) for row in rows]
+    return rows
 
 
-def _read_run_ids(submission_ids: Iterable[UUID]) -> dict[UUID, list[int]]:
-    runs: dict[UUID, list[int]] = defaultdict(list)
-    rows = (
-        Run.objects.filter(submission_id__in=list(submission_ids))
-        .order_by("submission_id", "document")
-        .values_list("submission_id", "id")
-    )
-    for submission_id, run_id in rows:
-        runs[submission_id].append(run_id)
-    return runs
-
-
-def _count_hours(now: datetime) -> tuple[HourCount, ...]:
+def _count_hours(now: datetime) -> tuple[dict[str, Any], ...]:
     this_hour = now.replace(minute=0, second=0, microsecond=0)
     first = this_hour - timedelta(hours=_HOURS - 1)
     with connection.cursor() as cursor:
@@ -224,11 +161,6 @@ def _count_hours(now: datetime) -> tuple[HourCount, ...]:
     counts = {(hour_at, state): count for hour_at, state, count in rows}
     hours = (first + timedelta(hours=index) for index in range(_HOURS))
     return tuple(
-        HourCount(
-            hour_at,
-            counts.get((hour_at, State.RECEIVED.value), 0),
-            counts.get((hour_at, State.STORED.value), 0),
-            counts.get((hour_at, State.REJECTED.value), 0),
-        )
+        {"hour_at": hour_at, **{state: counts.get((hour_at, state), 0) for state in State.values}}
         for hour_at in hours
     )

@@ -8,8 +8,9 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, Final
 
 from django.db import models
+from django.utils import timezone
 
-from benchapp.models.account import User
+from benchapp.models.account import User, name_person
 from benchapp.models.change import Change
 from benchapp.models.host import Host
 from benchapp.models.incident import Incident
@@ -345,6 +346,8 @@ class RunRequest(models.Model):
     started_at = models.DateTimeField(null=True, blank=True, help_text="server's clock")
     duration_s = models.FloatField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
+    # Annotated by requests.read.run_requests: the result, once it is stored.
+    run_id: int | None
 
     class Meta:
         constraints = (
@@ -365,6 +368,24 @@ class RunRequest(models.Model):
 
     def __str__(self) -> str:
         return f"request {self.pk} of {self.profile} ({self.state})"
+
+    @property
+    def is_automatic(self) -> bool:
+        """Return whether the server requested it to confirm a change."""
+        return self.change_id is not None
+
+    @property
+    def created_by_name(self) -> str:
+        """Return who requested it, as the reader sees it; "" without a person."""
+        return name_person(self.created_by)
+
+    @property
+    def progress(self) -> float | None:
+        """Return the share of the duration that has passed, 0 to 0.99; None unless it is running."""
+        if self.state != RunRequestState.RUNNING or self.started_at is None or not self.duration_s:
+            return None
+        elapsed_s = (timezone.now() - self.started_at).total_seconds()
+        return min(max(elapsed_s / self.duration_s, 0.0), 0.99)
 
 
 class RequestPolicy(models.Model):

@@ -73,6 +73,9 @@ class Submission(models.Model):
     parser_version = models.PositiveSmallIntegerField(null=True, blank=True)
 
     objects = SubmissionQuerySet.as_manager()
+    # Annotated by intake.read.
+    has_body: bool
+    run_ids: list[int]
 
     class Meta:
         constraints = (

@@ -74,8 +74,8 @@ from benchapp.intake.normalize.preview import (
 from benchapp.intake.posts.envelope import describe_envelope
 from benchapp.intake.posts.metadata import TARGET
 from benchapp.intake.posts.submissions import AcceptOutcome, AcceptResult, IncomingSubmission
-from benchapp.intake.read import UploadRow, list_uploads, read_upload
-from benchapp.models import DirectionName, Kind, Scope, State
+from benchapp.intake.read import list_uploads, read_upload
+from benchapp.models import DirectionName, Kind, Scope, State, Submission
 from benchapp.series.read.shapes import BadgeRow, make_badges
 from benchapp.series.read.titles import describe_target, describe_workload, name_scope
 
@@ -117,12 +117,12 @@ SUBMISSION_COLUMNS: Final = list_columns(ListedSubmissionAnswer)
 SubmissionPage = define_answer("SubmissionPage", AnswerPage, submissions=Sequence[ListedSubmissionAnswer])
 
 
-def _describe_upload(upload: UploadRow) -> SubmissionAnswer:
+def _describe_upload(upload: Submission) -> SubmissionAnswer:
     reason = ReasonAnswer(code=upload.reason_code, detail=upload.reason) if upload.reason_code else None
     return build(
         SubmissionAnswer,
         upload,
-        host=upload.host_name,
+        host=upload.host.name,
         reason=reason,
         runs=[RunLinkAnswer(id=run_id, **run_links(run_id)) for run_id in upload.run_ids],
         url=submission_url(upload.id),

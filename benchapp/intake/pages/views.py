@@ -1,6 +1,6 @@
 """Uploads: list, details, raw body, and retry of rejected submissions."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -30,7 +30,6 @@ from benchapp.framework.readiness import read_readiness
 from benchapp.intake.normalize.reparse import count_outdated
 from benchapp.intake.posts.submissions import retry_rejected, retry_submission, unpack
 from benchapp.intake.read import (
-    HourCount,
     UploadCounts,
     count_uploads,
     list_uploads,
@@ -47,9 +46,9 @@ _STEP: Final = WIDTH / 24
 _GAP: Final = 3
 
 
-def make_hours_chart(hours: Sequence[HourCount]) -> dict[str, Any]:
+def make_hours_chart(hours: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Stack stored, waiting and rejected submissions of each hour; bars start at zero."""
-    peak = max((hour.stored + hour.received + hour.rejected for hour in hours), default=0)
+    peak = max((sum(hour[state] for state in State.values) for hour in hours), default=0)
     return {
         "bars": tuple(_make_bar(place, hour, peak) for place, hour in enumerate(hours)),
         "peak": peak,
@@ -59,16 +58,16 @@ def make_hours_chart(hours: Sequence[HourCount]) -> dict[str, Any]:
     }
 
 
-def _make_bar(place: int, hour: HourCount, peak: int) -> dict[str, Any]:
+def _make_bar(place: int, hour: Mapping[str, Any], peak: int) -> dict[str, Any]:
     segments = []
     top = float(HEIGHT)
-    for kind, count in (("stored", hour.stored), ("received", hour.received), ("rejected", hour.rejected)):
-        if count:
+    for kind in ("stored", "received", "rejected"):
+        if count := hour[kind]:
             # At least two units, so that one rejection among thousands is visible.
             height = max(2.0, count / peak * (HEIGHT - 4))
             top = max(0.0, top - height)
             segments.append({"kind": kind, "y": round(top, 1), "height": round(height, 1)})
-    return {"x": round(place * _STEP, 1), "hour_at": hour.hour_at, "count": hour, "segments": tuple(segments)}
+    return {"x": round(place * _STEP, 1), "count": hour, "segments": tuple(segments)}
 
 
 UPLOADS_ON_A_PAGE: Final = 50

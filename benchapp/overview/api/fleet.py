@@ -109,8 +109,8 @@ class FleetLevels(ApiView):
             answer = FleetLevelsAnswer(
                 metric=METRIC,
                 first=fleet.range.first,
-                below_series_count=fleet.below.series_count,
-                below_scopes=fleet.below.scopes,
+                below_series_count=fleet.below,
+                below_scopes=fleet.below_scopes,
                 days=days,
             )
             return answer_json(request, answer)
@@ -164,10 +164,9 @@ class FleetSubmissions(ApiView):
         """Count submissions by day of receipt and present state."""
         wanted = read_parameters(request, FleetSubmissionsParameters)
         answer_format = wanted["format"]
-        health = read_ingest_health(wanted["days"])
-        days = health.days
+        days, oldest_at = read_ingest_health(wanted["days"])
         if answer_format == "json":
-            return answer_json(request, FleetSubmissionsAnswer(oldest_at=health.oldest_at, days=days))
+            return answer_json(request, FleetSubmissionsAnswer(oldest_at=oldest_at, days=days))
         return answer_lines(
             request,
             days,

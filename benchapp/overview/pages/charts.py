@@ -215,13 +215,12 @@ def _list_measured(line: PatternDays, *, newest: int) -> list[float]:
 
 def _describe_losses(fleet: FleetDays) -> str:
     """Return "; 64 series on db-09 to db-16 are lower"; "" without series."""
-    below = fleet.below
     if not fleet.patterns:
         return ""
-    if not below.series_count:
+    if not fleet.below:
         return "; no series is lower"
-    verb = "is" if below.series_count == 1 else "are"
-    return f"; {format_count(below.series_count, 'series')} on {name_scopes(below.scopes)} {verb} lower"
+    verb = "is" if fleet.below == 1 else "are"
+    return f"; {format_count(fleet.below, 'series')} on {name_scopes(fleet.below_scopes)} {verb} lower"
 
 
 def _describe_medians(fleet: FleetDays) -> str:
@@ -285,13 +284,13 @@ def _format_week(week: ChangeWeek) -> list[str]:
 
 
 def _make_ingest_chart(days: DayRange) -> OverviewChart:
-    health = read_ingest_health(days)
+    ingested, oldest_at = read_ingest_health(days)
     stored, rejected, waiting = (
-        sum(getattr(day, name) for day in health.days) for name in ("stored", "rejected", "received")
+        sum(getattr(day, name) for day in ingested) for name in ("stored", "rejected", "received")
     )
     queue = (
-        f"{format_integer(waiting)} waiting, oldest received {describe_age(health.oldest_at)}"
-        if health.oldest_at
+        f"{format_integer(waiting)} waiting, oldest received {describe_age(oldest_at)}"
+        if oldest_at
         else "queue empty"
     )
     return OverviewChart(
@@ -311,12 +310,12 @@ def _make_ingest_chart(days: DayRange) -> OverviewChart:
             ChartKey("rect hollow", "waiting", "waiting"),
         ],
         document=_make_bars(
-            [day.day for day in health.days],
+            [day.day for day in ingested],
             ("", "submissions"),
             [
-                ("stored", "blue", [day.stored for day in health.days]),
-                ("rejected", "regression", [day.rejected for day in health.days]),
-                ("waiting", "waiting", [day.received for day in health.days]),
+                ("stored", "blue", [day.stored for day in ingested]),
+                ("rejected", "regression", [day.rejected for day in ingested]),
+                ("waiting", "waiting", [day.received for day in ingested]),
             ],
         ),
         heads=[("Stored", ""), ("Rejected", ""), ("Waiting", "")],
@@ -325,7 +324,7 @@ def _make_ingest_chart(days: DayRange) -> OverviewChart:
                 format_date(day.day),
                 [format_integer(each) for each in (day.stored, day.rejected, day.received)],
             )
-            for day in reversed(health.days)
+            for day in reversed(ingested)
         ],
         api_path="/api/v1/fleet/submissions",
         empty="" if stored or rejected or waiting else f"Nothing was received {_limit_to(days)}.",

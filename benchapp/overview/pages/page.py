@@ -37,7 +37,6 @@ from benchapp.overview.read.page import (
     ACTIVE_WITHIN,
     COUNT_MAXIMUM,
     RECENT,
-    Backlog,
     FleetHosts,
     RecentChange,
     SeriesLevel,
@@ -77,7 +76,7 @@ def list_attention(
     *,
     incidents: Sequence[Incident],
     hosts: FleetHosts,
-    backlog: Backlog,
+    backlog: tuple[Sequence[tuple[str, int]], int, datetime | None],
     outdated: int,
     paused: Sequence[Subscription],
     agent_version: str,
@@ -89,7 +88,7 @@ def list_attention(
         *_list_failing(hosts.failing),
         *_list_failed(hosts.hosts),
         *_list_dropped(hosts.hosts),
-        *_list_uploads(backlog),
+        *_list_uploads(*backlog),
         *_list_paused(paused),
         *_list_outdated(hosts.hosts, outdated, agent_version),
     ]
@@ -146,24 +145,26 @@ def _list_dropped(hosts: Sequence[HostRow]) -> Iterator[AttentionLine]:
     yield from _count_others(dropped, "host", reverse("hosts"), text="with dropped results")
 
 
-def _list_uploads(backlog: Backlog) -> Iterator[AttentionLine]:
+def _list_uploads(
+    rejected: Sequence[tuple[str, int]], waiting: int, oldest_at: datetime | None
+) -> Iterator[AttentionLine]:
     uploads = reverse("uploads")
-    for reason in backlog.rejected[:_LINES_MAXIMUM]:
-        query = urlencode({"state": "rejected", "reason": reason.reason_code})
+    for reason, count in rejected[:_LINES_MAXIMUM]:
+        query = urlencode({"state": "rejected", "reason": reason})
         yield AttentionLine(
-            format_count(reason.count, "upload"),
+            format_count(count, "upload"),
             f"{uploads}?{query}",
             "rejected",
-            f"in the last {RECENT.days} days: {reason.reason_code}",
+            f"in the last {RECENT.days} days: {reason}",
         )
-    if backlog.oldest_at is not None:
-        least = "at least " if backlog.waiting == COUNT_MAXIMUM else ""
-        is_late = timezone.now() - backlog.oldest_at > LATE_AFTER
+    if oldest_at is not None:
+        least = "at least " if waiting == COUNT_MAXIMUM else ""
+        is_late = timezone.now() - oldest_at > LATE_AFTER
         yield AttentionLine(
-            f"{least}{format_count(backlog.waiting, 'upload')}",
+            f"{least}{format_count(waiting, 'upload')}",
             f"{uploads}?state=received",
             "waiting",
-            f"to be processed, oldest received {describe_age(backlog.oldest_at)}",
+            f"to be processed, oldest received {describe_age(oldest_at)}",
             is_bad=is_late,
         )
 
@@ -427,7 +428,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "title": "Welcome to benchapp",
         "installation": installation,
         "sample_host": SAMPLE_HOST,
-        "steps": list_first_steps(make_base_url(request)) if installation.is_new else None,
+        "steps": list_first_steps(make_base_url(request)) if installation["is_new"] else None,
         "problems": read_readiness().problems if can(find_visitor(request), Role.ADMIN) else (),
     }
     if not page.items and not bar.text:

@@ -71,23 +71,17 @@ class PatternDays:
 
 
 @dataclass(frozen=True, slots=True)
-class FleetLosses:
-    """Series of these patterns, of all and not of the sample, whose level fell by its smallest change or more.
-
-    scopes: of these series, in alphabetical order.
-    """
-
-    series_count: int
-    scopes: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class FleetDays:
-    """The patterns that have series, over some days. Values: 1 is the level of the series."""
+    """The patterns that have series, over some days. Values: 1 is the level of the series.
+
+    below: series of these patterns, of all and not of the sample, whose level fell by its smallest change or more;
+    below_scopes: their scopes, in alphabetical order.
+    """
 
     range: DayRange
     patterns: tuple[PatternDays, ...]
-    below: FleetLosses
+    below: int
+    below_scopes: tuple[str, ...]
 
 
 def read_fleet_days(days: DayRange | None = None) -> FleetDays:
@@ -104,9 +98,8 @@ def read_fleet_days(days: DayRange | None = None) -> FleetDays:
     days = days or DayRange(timezone.now(), DAYS)
     first, count = days.first, days.count
     patterns = read_cached("fleet", first, count, load=partial(_read_patterns, first, count), age_s=DAYS_S)
-    return FleetDays(
-        days, patterns, _find_losses(_begin(first), min(_begin(first + count * _DAY), days.end_at))
-    )
+    below = _find_losses(_begin(first), min(_begin(first + count * _DAY), days.end_at))
+    return FleetDays(days, patterns, len(below), tuple(sorted(set(below.values()))))
 
 
 def _read_patterns(first: date, count: int) -> tuple[PatternDays, ...]:
@@ -132,8 +125,8 @@ def _make_pattern(pattern: str, values: NDArray[np.float64], *, is_sample: bool)
     )
 
 
-def _find_losses(from_at: datetime, to_at: datetime) -> FleetLosses:
-    """Return the series of these patterns that are below the level that they had when the days began."""
+def _find_losses(from_at: datetime, to_at: datetime) -> dict[int, str]:
+    """Return the series, with their scopes, that are below the level that they had when the days began."""
     patterns = Q()
     for rw in PATTERNS:
         patterns |= Q(series__rw=rw, series__direction=split_pattern(rw)[1])
@@ -147,7 +140,7 @@ def _find_losses(from_at: datetime, to_at: datetime) -> FleetLosses:
     )
     scopes = dict(regressed.values_list("series_id", "series__scope").distinct())
     if not scopes:
-        return FleetLosses(0, ())
+        return {}
     levels, thresholds = read_levels(list(scopes), [METRIC]), read_thresholds(scopes)
     below = []
     for series_id in scopes:
@@ -159,7 +152,7 @@ def _find_losses(from_at: datetime, to_at: datetime) -> FleetLosses:
         relative = last.median / reference.median - 1
         if relative < 0 and measure_multiple(relative, thresholds[series_id][METRIC]) >= 1:
             below.append(series_id)
-    return FleetLosses(len(below), tuple(sorted({scopes[each] for each in below})))
+    return {series_id: scopes[series_id] for series_id in below}
 
 
 def _begin(day: date) -> datetime:
@@ -285,14 +278,6 @@ class IngestDay(Struct, frozen=True):
     received: Annotated[int, Meta(description="waiting to be processed")]
 
 
-@dataclass(frozen=True, slots=True)
-class IngestHealth:
-    """Submissions of some days, no day left out. oldest_at: receipt of the first that waits now, or None."""
-
-    days: tuple[IngestDay, ...]
-    oldest_at: datetime | None
-
-
 def read_change_weeks(days: DayRange | None = None) -> list[ChangeWeek]:
     """Return the whole weeks of some days, oldest first; a query over change_by_time, and one of series that recovered.
 
@@ -322,8 +307,11 @@ def read_change_weeks(days: DayRange | None = None) -> list[ChangeWeek]:
     return [ChangeWeek(monday, **{kind: len(found[monday, kind]) for kind in _KINDS}) for monday in mondays]
 
 
-def read_ingest_health(days: DayRange | None = None) -> IngestHealth:
-    """Return some days, oldest first; by default the last 30. Two queries over the indexes of submissions by state."""
+def read_ingest_health(days: DayRange | None = None) -> tuple[tuple[IngestDay, ...], datetime | None]:
+    """Return some days, oldest first, no day left out, and the receipt of the first submission that waits now, or None.
+
+    days: by default the last 30. Two queries over the indexes of submissions by state.
+    """
     days = days or DayRange(timezone.now(), INGEST_DAYS)
     with connection.cursor() as cursor:
         cursor.execute(
@@ -336,7 +324,7 @@ def read_ingest_health(days: DayRange | None = None) -> IngestHealth:
             ],
         )
         counts = {(day, state): count for day, state, count in cursor.fetchall()}
-    return IngestHealth(
+    return (
         tuple(IngestDay(day, *(counts.get((day, state.value), 0) for state in _SHOWN)) for day in days.dates),
         Submission.objects.waiting().aggregate(oldest=Min("received_at"))["oldest"],
     )

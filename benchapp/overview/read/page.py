@@ -12,7 +12,6 @@ from benchapp.catalog.grammar import Filter
 from benchapp.catalog.metrics import Metric
 from benchapp.framework.read.binary_columns import fetch_rows
 from benchapp.incidents.read.series_status import SeriesMark, read_series_marks
-from benchapp.intake.read import ReasonCount
 from benchapp.models import ChangeState, Environment, Series, SeriesEnvironment, State, Subscription, User
 from benchapp.models.filtering import match_series
 from benchapp.series.read.levels import CurrentLevel
@@ -24,21 +23,12 @@ RECENT: Final = timedelta(days=7)
 COUNT_MAXIMUM: Final = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Backlog:
-    """Uploads that are not stored.
+def read_backlog() -> tuple[list[tuple[str, int]], int, datetime | None]:
+    """Return the uploads that are not stored; two queries over the indexes of submissions by state.
 
-    rejected: of the last seven days by reason, most frequent first. waiting: not processed yet, at most 1 000;
-    oldest_at: when the first of these was received.
+    Reasons and counts of those rejected in the last seven days, most frequent first; how many wait, at most 1 000; when
+    the first of these was received.
     """
-
-    rejected: tuple[ReasonCount, ...]
-    waiting: int
-    oldest_at: datetime | None
-
-
-def read_backlog() -> Backlog:
-    """Return the backlog in two queries over the indexes of submissions by state."""
     rejected = fetch_rows(
         "SELECT reason_code, count(*) FROM benchapp_submission WHERE state = %s AND received_at >= %s"
         " GROUP BY reason_code ORDER BY count(*) DESC, reason_code",
@@ -49,9 +39,7 @@ def read_backlog() -> Backlog:
         " ORDER BY received_at LIMIT %s) AS waiting",
         [State.RECEIVED.value, COUNT_MAXIMUM],
     )
-    return Backlog(
-        rejected=tuple(ReasonCount(*row) for row in rejected), waiting=waiting, oldest_at=oldest_at
-    )
+    return rejected, waiting, oldest_at
 
 
 def list_paused_subscriptions(owner: User) -> list[Subscription]:
@@ -114,31 +102,21 @@ def read_fleet_hosts(filter: Filter | None = None, *, without: str = "") -> Flee
 _NEW_BELOW: Final = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Installation:
-    """What is stored. runs: without the sample, at most 20; sample_runs: of the sample, 0 unless is_new."""
+def read_installation(*, sample_host: str) -> dict[str, Any]:
+    """Return what is stored; two queries for a new installation, else one. sample_host: the host of the sample.
 
-    runs: int
-    sample_runs: int
-
-    @property
-    def is_new(self) -> bool:
-        """Return whether there are fewer than 20 runs besides the sample."""
-        return self.runs < _NEW_BELOW
-
-
-def read_installation(*, sample_host: str) -> Installation:
-    """Return what is stored; two queries for a new installation, else one. sample_host: the host of the sample."""
+    runs: without the sample, at most 20; is_new: whether there are fewer; sample_runs: of the sample, 0 unless is_new.
+    """
     ((sample_id, runs),) = fetch_rows(
         "SELECT sample.id, (SELECT count(*) FROM ("
         "  SELECT FROM benchapp_run WHERE host_id IS DISTINCT FROM sample.id LIMIT %s) AS others)"
         " FROM (SELECT max(id) AS id FROM benchapp_host WHERE name = %s) AS sample",
         [_NEW_BELOW, sample_host],
     )
-    if sample_id is None or runs == _NEW_BELOW:
-        return Installation(runs, 0)
-    ((sample_runs,),) = fetch_rows("SELECT count(*) FROM benchapp_run WHERE host_id = %s", [sample_id])
-    return Installation(runs, sample_runs)
+    is_new, sample_runs = runs < _NEW_BELOW, 0
+    if is_new and sample_id is not None:
+        ((sample_runs,),) = fetch_rows("SELECT count(*) FROM benchapp_run WHERE host_id = %s", [sample_id])
+    return {"runs": runs, "sample_runs": sample_runs, "is_new": is_new}
 
 
 # Open changes are searched in the newest incidents only: of a sweep one has thousands.

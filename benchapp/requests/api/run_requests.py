@@ -60,6 +60,7 @@ from benchapp.models import (
     DAILY_SHARE_DEFAULT,
     DAILY_SHARE_MAXIMUM,
     Host,
+    RunRequest,
     RunRequestState,
 )
 from benchapp.models.requests import read_value
@@ -67,13 +68,12 @@ from benchapp.requests.read.run_requests import (
     ConfirmationPool,
     HostPolicy,
     RequestFilter,
-    RunRequestRow,
     list_confirmation_pools,
     page_run_requests,
     read_request_policy,
     read_run_request,
 )
-from benchapp.requests.write.polling import HostPoll, end_request, poll_host, release_request, start_request
+from benchapp.requests.write.polling import end_request, poll_host, release_request, start_request
 from benchapp.requests.write.run_requests import (
     EXPIRY_DEFAULT,
     EXPIRY_MAXIMUM,
@@ -434,11 +434,8 @@ class NextOwnRequest(ApiView):
         """Report what this host allows, and return the run that it shall start next; for `bench-agent poll`."""
         refuse_parameters(request)
         wanted = read_body(request, HostPollInput)
-        waits_until = wanted.pop("waits_until", None)
-        offered = poll_host(
-            _require_host(request),
-            HostPoll(waits_for=wanted.pop("waits_for", None) or "", waits_until=waits_until, policy=wanted),
-        )
+        waits_for, waits_until = wanted.pop("waits_for", None) or "", wanted.pop("waits_until", None)
+        offered = poll_host(_require_host(request), wanted, waits_for=waits_for, waits_until=waits_until)
         offer = build(OfferedRunAnswer, offered) if offered else None
         return answer_json(request, RequestOfferAnswer(request=offer))
 
@@ -471,23 +468,23 @@ def _require_host(request: Request) -> int:
     return host_id
 
 
-def _find(host_name: str, request_id: UUID) -> RunRequestRow:
+def _find(host_name: str, request_id: UUID) -> RunRequest:
     row = read_run_request(host_name, request_id)
     if row is None:
         raise not_found("requested run", f"host {host_name[:100]!r} has no request {request_id}")
     return row
 
 
-def _describe_request(row: RunRequestRow) -> RunRequestAnswer:
+def _describe_request(row: RunRequest) -> RunRequestAnswer:
     return build(
         RunRequestAnswer,
         row,
-        host=row.host_name,
+        host=row.host.name,
         repeats_run=row.repeats_id,
         created_by=row.created_by_name or None,
         run=row.run_id,
-        url=f"{PREFIX}/hosts/{row.host_name}/requests/{row.id}",
-        page=f"/runs/{row.run_id}/" if row.run_id else f"/hosts/{row.host_name}/",
+        url=f"{PREFIX}/hosts/{row.host.name}/requests/{row.id}",
+        page=f"/runs/{row.run_id}/" if row.run_id else f"/hosts/{row.host.name}/",
     )
 
 

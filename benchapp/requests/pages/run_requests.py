@@ -1,7 +1,6 @@
 """Run requests: list, details, and the panel on other pages."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID
 
@@ -24,6 +23,7 @@ from benchapp.models import (
     DAILY_SHARE_MAXIMUM,
     Incident,
     Role,
+    RunRequest,
     RunRequestState,
     Series,
 )
@@ -31,7 +31,6 @@ from benchapp.models.requests import REFUSALS, describe_parameters
 from benchapp.requests.read.run_requests import (
     Repeatability,
     RequestFilter,
-    RunRequestRow,
     list_confirmation_pools,
     page_run_requests,
     read_repeatability,
@@ -59,48 +58,34 @@ _CLASSES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RequestPanel:
-    """The section. run_ids: what the button repeats, "" without one; offer: as text; obstacle: why there is no button.
-
-    series_id, incident_id: of the page, to list its requests. has_more: older requests are left out.
-    """
-
-    lines: tuple[dict[str, Any], ...]
-    has_more: bool
-    run_ids: str
-    offer: tuple[str, ...]
-    obstacle: str
-    series_id: int | None
-    incident_id: int | None
-
-    @property
-    def is_shown(self) -> bool:
-        """Return whether a page has the section: not where nobody can request a run, and nobody did."""
-        return bool(self.lines or self.run_ids or self.obstacle)
-
-
 def make_request_panel(
     request: HttpRequest, chosen: RequestFilter, *, find_runs: Callable[[], Sequence[int]]
-) -> RequestPanel:
-    """Return the section of a page. find_runs: returns what its button repeats, most important first; for editors."""
+) -> dict[str, Any]:
+    """Return the section of a page. find_runs: returns what its button repeats, most important first; for editors.
+
+    run_ids: what the button repeats, "" without one; offer: as text; obstacle: why there is no button. series_id,
+    incident_id: of the page, to list its requests. has_more: older requests are left out. is_shown: not where nobody
+    can request a run, and nobody did.
+    """
     page = page_run_requests(chosen, limit=REQUESTS_ON_A_PAGE)
     runs = read_repeatability(find_runs()) if can(find_visitor(request), Role.EDITOR) else []
     possible = _list_distinct([run for run in runs if run.refusal is None])
     refusals = {run.refusal for run in runs} - {None, "policy-unknown"}
     refusal = next((run.refusal for run in runs if run.refusal in refusals), None)
-    return RequestPanel(
-        lines=make_request_lines(page.items),
-        has_more=page.next_cursor is not None,
-        run_ids=",".join(str(run.run_id) for run in possible),
-        offer=tuple(map(_describe_offer, possible)),
-        obstacle=REFUSALS[refusal] if refusal and not possible else "",
-        series_id=chosen.series_id,
-        incident_id=chosen.incident_id,
-    )
+    obstacle = REFUSALS[refusal] if refusal and not possible else ""
+    return {
+        "lines": make_request_lines(page.items),
+        "has_more": page.next_cursor is not None,
+        "run_ids": ",".join(str(run.run_id) for run in possible),
+        "offer": tuple(map(_describe_offer, possible)),
+        "obstacle": obstacle,
+        "series_id": chosen.series_id,
+        "incident_id": chosen.incident_id,
+        "is_shown": bool(page.items or possible or obstacle),
+    }
 
 
-def make_request_lines(rows: Sequence[RunRequestRow]) -> tuple[dict[str, Any], ...]:
+def make_request_lines(rows: Sequence[RunRequest]) -> tuple[dict[str, Any], ...]:
     """Return the rows of the table."""
     return tuple(map(_make_line, rows))
 
@@ -122,14 +107,14 @@ def _describe_offer(run: Repeatability) -> str:
     return f"{f'{wanted.profile} {parameters}'.strip()} on {run.host_name}, in {wanted.directory}"
 
 
-def _make_line(row: RunRequestRow) -> dict[str, Any]:
-    state = row.state.label.lower()
+def _make_line(row: RunRequest) -> dict[str, Any]:
+    state = RunRequestState(row.state).label.lower()
     if row.progress is not None:
         state = f"{state}, {format_percent(round(row.progress, 2))}"
     return {
         "row": row,
         "state": state,
-        "css": _CLASSES.get(row.state, ""),
+        "css": _CLASSES.get(RunRequestState(row.state), ""),
         "parameters": describe_parameters(row.parameters),
         "can_be_canceled": row.state == RunRequestState.PENDING,
     }

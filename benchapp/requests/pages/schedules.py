@@ -249,7 +249,7 @@ def schedules(request: HttpRequest) -> HttpResponse:
     """List pools, and hosts with an exception, with what is wanted of them and how many hosts differ."""
     context = {
         "scopes": [
-            (row, _find_url(ScheduleScope(row.pool, row.host_name))) for row in list_schedule_scopes()
+            (row, _find_url(ScheduleScope(row["pool"], row["host_name"]))) for row in list_schedule_scopes()
         ],
         "api_line": format_curl_command(
             f"{make_base_url(request)}/api/v1/schedules?is_schedule_different=true"

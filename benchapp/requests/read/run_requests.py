@@ -6,8 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, Final
 from uuid import UUID
 
-from django.db.models import Count, OuterRef, Q, Subquery
-from django.utils import timezone
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from msgspec import Meta
 
 from benchapp.catalog import Time
@@ -29,10 +28,8 @@ from benchapp.models import (
     RunRequest,
     RunRequestState,
     Series,
-    name_person,
 )
 from benchapp.models.requests import (
-    ParameterValue,
     RunSpecification,
     describe_allowed,
     find_refusal,
@@ -70,36 +67,6 @@ class RequestFilter:
         }
         chosen = Q(**{name: value for name, value in wanted.items() if value is not None})
         return chosen & match_times("created_at", self.from_at, self.to_at)
-
-
-@dataclass(frozen=True, slots=True)
-class RunRequestRow:
-    """One request, as of `RunRequest`. run_id: its result, once it is stored. created_by_name: "" without a person.
-
-    progress: share of the duration that has passed, 0 to 0.99; None unless it is running. is_automatic: requested to
-    confirm a change.
-    """
-
-    id: UUID
-    host_name: str
-    profile: str
-    parameters: Mapping[str, ParameterValue]
-    directory: str
-    state: RunRequestState
-    reason: str
-    is_automatic: bool
-    repeats_id: int | None
-    series_id: int | None
-    incident_id: int | None
-    created_by_name: str
-    via: str
-    created_at: datetime
-    expires_at: datetime
-    started_at: datetime | None
-    duration_s: float | None
-    progress: float | None
-    finished_at: datetime | None
-    run_id: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,23 +110,25 @@ class ConfirmationPool:
 
 def page_run_requests(
     chosen: RequestFilter, *, after: str | None = None, limit: int = 100, oldest_first: bool = False
-) -> Page[RunRequestRow]:
-    """Return requests behind the cursor, newest first by default; two queries. Raises BadCursor."""
+) -> Page[RunRequest]:
+    """Return requests behind the cursor, newest first by default; one query. Raises BadCursor."""
     cursor = read_cursor(after, UUID)
-    rows = (
-        RunRequest.objects.filter(
-            behind("created_at", cursor, is_descending=not oldest_first), chosen.condition
-        )
-        .select_related("host", "created_by")
-        .order_by(*by_time("created_at", oldest_first=oldest_first))[: limit + 1]
-    )
-    return cut_page(_make_rows(list(rows)), limit, cursor_of=lambda row: Cursor(row.created_at, row.id))
+    place = behind("created_at", cursor, is_descending=not oldest_first)
+    ordered = _read(place, chosen.condition).order_by(*by_time("created_at", oldest_first=oldest_first))
+    return cut_page(list(ordered[: limit + 1]), limit, cursor_of=lambda row: Cursor(row.created_at, row.id))
 
 
-def read_run_request(host_name: str, request_id: UUID) -> RunRequestRow | None:
-    """Return one request of a host or None; two queries."""
-    found = RunRequest.objects.filter(pk=request_id, host__name=host_name)
-    return next(iter(_make_rows(list(found.select_related("host", "created_by")))), None)
+def read_run_request(host_name: str, request_id: UUID) -> RunRequest | None:
+    """Return one request of a host or None; one query."""
+    return _read(Q(pk=request_id, host__name=host_name)).first()
+
+
+def _read(*conditions: Q) -> QuerySet[RunRequest]:
+    """Return requests with their results. Ids of requests are readable: another host may have sent one."""
+    results = Run.objects.filter(submission=OuterRef("pk"), host=OuterRef("host")).order_by("document")
+    found: QuerySet[Any] = RunRequest.objects.filter(*conditions).select_related("host", "created_by")
+    rows: QuerySet[RunRequest] = found.annotate(run_id=Subquery(results.values("pk")[:1]))
+    return rows
 
 
 def read_request_policy(host_name: str) -> HostPolicy | None:
@@ -233,45 +202,3 @@ def _make_repeatability(run: Run, policy: Mapping[str, Any] | None) -> Repeatabi
     else:
         refusal = find_refusal(policy, wanted)
     return Repeatability(run.pk, run.host.name, wanted, refusal)
-
-
-def _make_rows(found: Sequence[RunRequest]) -> list[RunRequestRow]:
-    runs = Run.objects.filter(submission_id__in=[request.pk for request in found]).order_by("-document")
-    # Ids of requests are readable: another host may have sent one.
-    results = {
-        (submission, host): pk for submission, host, pk in runs.values_list("submission_id", "host_id", "pk")
-    }
-    now = timezone.now()
-    return [_make_row(request, results.get((request.pk, request.host_id)), now) for request in found]
-
-
-def _make_row(request: RunRequest, run_id: int | None, now: datetime) -> RunRequestRow:
-    return RunRequestRow(
-        id=request.pk,
-        host_name=request.host.name,
-        profile=request.profile,
-        parameters=request.parameters,
-        directory=request.directory,
-        state=RunRequestState(request.state),
-        reason=request.reason,
-        is_automatic=request.change_id is not None,
-        repeats_id=request.repeats_id,
-        series_id=request.series_id,
-        incident_id=request.incident_id,
-        created_by_name=name_person(request.created_by),
-        via=request.via,
-        created_at=request.created_at,
-        expires_at=request.expires_at,
-        started_at=request.started_at,
-        duration_s=request.duration_s,
-        progress=_measure_progress(request, now),
-        finished_at=request.finished_at,
-        run_id=run_id,
-    )
-
-
-def _measure_progress(request: RunRequest, now: datetime) -> float | None:
-    if request.state != RunRequestState.RUNNING or request.started_at is None or not request.duration_s:
-        return None
-    elapsed_s = (now - request.started_at).total_seconds()
-    return min(max(elapsed_s / request.duration_s, 0.0), 0.99)

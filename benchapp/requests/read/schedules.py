@@ -419,20 +419,11 @@ def list_scheduled_hosts(
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleScopeRow:
-    """A pool ("" for hosts without one), or a host with an exception. adopting, different: numbers of hosts."""
+def list_schedule_scopes() -> list[dict[str, Any]]:
+    """Return all pools by name ("" for hosts without one), then hosts with an exception; five queries.
 
-    pool: str
-    host_name: str
-    hosts: int
-    profiles: tuple[str, ...]
-    adopting: int
-    different: int
-
-
-def list_schedule_scopes() -> list[ScheduleScopeRow]:
-    """Return all pools by name, then hosts with an exception; five queries."""
+    adopting, different: numbers of hosts.
+    """
     rows = list_wanted_rows()
     hosts = list(Host.objects.active().values_list("pk", "name", "pool"))
     adopting = set(ScheduleAdoption.objects.filter(is_allowed=True).values_list("host_id", flat=True))
@@ -446,14 +437,14 @@ def list_schedule_scopes() -> list[ScheduleScopeRow]:
         if ("", name) in profiles:
             members["", name].add(pk)
     return [
-        ScheduleScopeRow(
-            pool=pool,
-            host_name=host_name,
-            hosts=len(members[pool, host_name]),
-            profiles=tuple(sorted(profiles[pool, host_name])),
-            adopting=len(members[pool, host_name] & adopting),
-            different=len(members[pool, host_name] & different),
-        )
+        {
+            "pool": pool,
+            "host_name": host_name,
+            "hosts": len(members[pool, host_name]),
+            "profiles": tuple(sorted(profiles[pool, host_name])),
+            "adopting": len(members[pool, host_name] & adopting),
+            "different": len(members[pool, host_name] & different),
+        }
         for pool, host_name in sorted({*members, *profiles}, key=lambda scope: (bool(scope[1]), scope))
     ]
 

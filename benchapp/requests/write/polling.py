@@ -1,7 +1,6 @@
 """Offer requests to hosts, take their reports, and settle requests by the results that arrive."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -31,32 +30,26 @@ _KEPT: Final = timedelta(days=90)
 _BATCH_SIZE: Final = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class HostPoll:
-    """What a host reports at a poll. policy: as of `RequestPolicy`. waits_for: "" if it starts a run now."""
-
-    policy: Mapping[str, Any]
-    waits_for: str
-    waits_until: datetime | None
-
-
 @retry_conflicts
-def poll_host(host_id: int, poll: HostPoll) -> RunRequest | None:
+def poll_host(
+    host_id: int, policy: Mapping[str, Any], *, waits_for: str, waits_until: datetime | None
+) -> RunRequest | None:
     """Store what a host allows, and return the request that it shall run next: one that was interrupted, or the oldest.
 
     Requests that it does not allow any more are declined. A host that waits is offered nothing; one whose quota is used
-    up is offered what was interrupted. An offer changes nothing: the host reports its start.
+    up is offered what was interrupted. An offer changes nothing: the host reports its start. policy: as of
+    `RequestPolicy`. waits_for: "" if it starts a run now.
     """
     now = timezone.now()
     with transaction.atomic():
         host = Host.objects.select_for_update(no_key=True).get(pk=host_id)
-        _store_policy(host, poll, now)
+        _store_policy(host, policy, {"polled_at": now, "waits_for": waits_for, "waits_until": waits_until})
         for request in _lock_open(host, now):
-            if _settle_by_submission(request) or _settle_hopeless(request, poll.policy, now):
+            if _settle_by_submission(request) or _settle_hopeless(request, policy, now):
                 continue
             # Within the quota of its first start.
-            is_exempt = poll.waits_for == "quota" and request.state == RunRequestState.RUNNING
-            return request if is_exempt or not poll.waits_for else None
+            is_exempt = waits_for == "quota" and request.state == RunRequestState.RUNNING
+            return request if is_exempt or not waits_for else None
     return None
 
 
@@ -132,24 +125,16 @@ def forget_old_requests(*, now: datetime | None = None) -> int:
     return RunRequest.objects.filter(pk__in=list(ids)).delete()[0]
 
 
-def _store_policy(host: Host, poll: HostPoll, now: datetime) -> None:
+def _store_policy(host: Host, policy: Mapping[str, Any], values: Mapping[str, Any]) -> None:
     known = RequestPolicy.objects.filter(host=host).first()
-    RequestPolicy.objects.update_or_create(
-        host=host,
-        defaults={
-            "policy": dict(poll.policy),
-            "polled_at": now,
-            "waits_for": poll.waits_for,
-            "waits_until": poll.waits_until,
-        },
-    )
+    RequestPolicy.objects.update_or_create(host=host, defaults={"policy": dict(policy), **values})
     record_write(
         AuditKind.HOST,
         "request_policy_reported",
         object_id=host.name,
         name=host.name,
         before={"request_policy": known.policy if known else None},
-        after={"request_policy": dict(poll.policy)},
+        after={"request_policy": dict(policy)},
     )
 
 

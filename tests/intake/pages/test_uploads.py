@@ -1,7 +1,8 @@
 """Uploads: what came in, what became of it, another try."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
@@ -19,7 +20,6 @@ from benchapp.intake.api.submissions import describe_validation
 from benchapp.intake.normalize.batch import normalize_batch
 from benchapp.intake.pages import views
 from benchapp.intake.pages.views import HEIGHT, make_hours_chart
-from benchapp.intake.read import HourCount
 from benchapp.models import Kind, Measurement, Run, Scope, State, Submission
 from tests.factories import NOON, make_host, make_run, make_submission
 from tests.pages import Page
@@ -94,7 +94,7 @@ def test_list_asks_as_much_for_many_as_for_one(editor: Client, django_assert_num
     for _ in range(4):
         make_rejected()
 
-    with django_assert_num_queries(10):  # session, person, rows, their runs, three counts, readiness (2)
+    with django_assert_num_queries(9):  # session, person, rows with their runs, three counts, readiness (2)
         editor.get(reverse("uploads"))
 
 
@@ -194,8 +194,15 @@ def test_runs_of_an_upload_beyond_those_with_results_are_links(viewer: Client, m
     assert "Other runs of this upload" in page.words
 
 
+def make_hour(at: datetime, **counts: int) -> dict[str, Any]:
+    return {"hour_at": at, "received": 0, "stored": 0, "rejected": 0, **counts}
+
+
 def test_bars_stack_from_the_floor_and_a_single_one_is_seen() -> None:
-    hours = [HourCount(NOON + timedelta(hours=place), 0, 1000 if place == 3 else 0, 1) for place in range(24)]
+    hours = [
+        make_hour(NOON + timedelta(hours=place), stored=1000 if place == 3 else 0, rejected=1)
+        for place in range(24)
+    ]
 
     chart = make_hours_chart(hours)
 
@@ -207,7 +214,7 @@ def test_bars_stack_from_the_floor_and_a_single_one_is_seen() -> None:
 
 
 def test_day_without_uploads_draws_no_bars() -> None:
-    chart = make_hours_chart([HourCount(NOON, 0, 0, 0)])
+    chart = make_hours_chart([make_hour(NOON)])
 
     assert chart["bars"][0]["segments"] == ()
 
@@ -281,7 +288,7 @@ def test_admin_is_told_of_what_an_older_parser_read(
     for _ in range(2):
         make_submission(parser_version=1)
 
-    with django_assert_num_queries(11):  # as for others, and the count, new incidents of the bar
+    with django_assert_num_queries(10):  # as for others, and the count, new incidents of the bar
         page = Page(admin.get(reverse("uploads")))
 
     assert (

@@ -10,11 +10,11 @@ from tests.factories import NOON, make_host, make_run, make_series, make_submiss
 pytestmark = pytest.mark.django_db
 
 
-def test_uploads_are_listed_newest_first_with_two_queries(django_assert_num_queries):
+def test_uploads_are_listed_newest_first_with_one_query(django_assert_num_queries):
     old = make_submission()
     new = make_submission(received_at=NOON + timedelta(hours=1), state=State.REJECTED, body=None)
 
-    with django_assert_num_queries(2):
+    with django_assert_num_queries(1):
         page = list_uploads()
 
     assert [upload.id for upload in page.items] == [new.id, old.id]
@@ -54,7 +54,7 @@ def test_upload_names_its_runs_in_their_order():
     second = make_run(submission.host, submission=submission, document=1)
     first = make_run(submission.host, submission=submission, document=0)
 
-    assert read_upload(submission.id).run_ids == (first.id, second.id)
+    assert read_upload(submission.id).run_ids == [first.id, second.id]
     assert read_upload(make_submission_id(9)) is None
 
 
@@ -70,13 +70,13 @@ def test_counts_are_by_state_hour_and_reason(django_assert_num_queries):
         counts = count_uploads(now=now)
 
     assert (counts.received, counts.stored, counts.rejected) == (1, 2, 3)
-    assert [(reason.reason_code, reason.count) for reason in counts.by_reason] == [
+    assert list(counts.by_reason) == [
         ("output-empty", 2),
         ("worker-died", 1),
     ]
     assert len(counts.per_hour) == 24
-    assert (counts.per_hour[0].hour_at, counts.per_hour[0].stored) == (NOON - timedelta(hours=23), 1)
-    assert (counts.per_hour[-1].received, counts.per_hour[-1].rejected) == (1, 3)
+    assert (counts.per_hour[0]["hour_at"], counts.per_hour[0]["stored"]) == (NOON - timedelta(hours=23), 1)
+    assert (counts.per_hour[-1]["received"], counts.per_hour[-1]["rejected"]) == (1, 3)
 
 
 def test_totals_count_everything(django_assert_num_queries):

@@ -157,9 +157,9 @@ def test_levels_below_the_first_one_are_counted_over_all_series(monkeypatch: pyt
         plant(make_level(100.0, 60) + make_level(100.0 * size, 20), host=f"db-{number}")
     judge_due()
 
-    found = read_fleet_days(DayRange(NOON, DAYS)).below
+    found = read_fleet_days(DayRange(NOON, DAYS))
 
-    assert (found.series_count, found.scopes) == (2, ("host:db-1", "host:db-2"))
+    assert (found.below, found.below_scopes) == (2, ("host:db-1", "host:db-2"))
 
 
 def test_patterns_are_apart_and_others_are_left_out() -> None:

@@ -27,7 +27,6 @@ from benchapp.models.requests import (
 from benchapp.requests.read.run_requests import RequestFilter, page_run_requests
 from benchapp.requests.write.polling import (
     STARTS_MAXIMUM,
-    HostPoll,
     end_request,
     expire_requests,
     forget_old_requests,
@@ -69,7 +68,7 @@ def host(db: Any) -> Host:
 def poll(host: Host, *, waits_for: str = "", **policy: Any) -> RunRequest | None:
     """Poll as the agent of a host; the policy is the stored one unless given otherwise."""
     known = {**host.request_policy.policy, **policy}
-    return poll_host(host.pk, HostPoll(known, waits_for=waits_for, waits_until=None))
+    return poll_host(host.pk, known, waits_for=waits_for, waits_until=None)
 
 
 @pytest.mark.parametrize("vector", VECTORS["decisions"], ids=lambda vector: str(list(vector.values())[:3]))
