@@ -32,6 +32,7 @@ from benchapp.models import (
     Level,
     Measurement,
     Notice,
+    Role,
     Run,
     Series,
     Submission,
@@ -553,6 +554,46 @@ def test_folders_of_an_imported_tree_can_name_the_targets(benchfio: Path) -> Non
     assert Counter(Series.objects.values_list("target_name", flat=True)) == {"NVME": 6, "SATA": 6, "RAID": 6}
 
 
+def upload_tree(place: Path, **fields: str) -> list[dict[str, Any]]:
+    """Send the files as the script of the page does, one by one with their folder; return the results."""
+    Host.objects.get_or_create(name="lab1")
+    client = Client(headers={"Accept": "application/json"})
+    client.force_login(make_user(Role.EDITOR))
+    results = []
+    for path in sorted(place.rglob("*.json")):
+        folder = path.parent.relative_to(place.parent).as_posix()
+        with path.open("rb") as file:
+            answer = client.post("/uploads/add", {"host": "lab1", "folder": folder, "file": file, **fields})
+        results += answer.json()["files"]
+    return results
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [("", ["nvme0n1", "sda", "md0"]), ("{name}/{bs}/*", ["NVME", "SATA", "RAID"])],
+)
+def test_drives_of_an_uploaded_tree_have_their_own_series(
+    pattern: str, names: list[str], benchfio: Path
+) -> None:
+    previewed = upload_tree(benchfio, name_pattern=pattern, do="preview")
+    uploaded = upload_tree(benchfio, name_pattern=pattern)
+    while normalize_batch().claimed:
+        pass
+
+    assert Counter(row["series"][0]["title"].split(" · ")[-1] for row in previewed) == dict.fromkeys(names, 6)
+    assert {row["status"] for row in uploaded} == {202}
+    assert Counter(Series.objects.values_list("target_name", flat=True)) == dict.fromkeys(names, 6)
+
+
+def test_preview_names_the_targets_that_a_file_mixes_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "raid.json").write_text(make_report(0, [({"filename": "/dev/sda:/dev/sdb"}, 500)]))
+
+    (row,) = upload_tree(tmp_path, do="preview")
+
+    assert row["series"][0]["mixing"].startswith("The job opened 2 targets: sda, sdb.")
+    assert "map names in the settings of the host" in row["series"][0]["mixing"]
+
+
 def test_file_whose_folder_does_not_match_is_rejected(
     benchfio: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -648,6 +689,7 @@ def test_import_lists_what_mixes_targets(tmp_path: Path, capsys: pytest.CaptureF
     printed = capsys.readouterr().out
     assert "stored, but several targets share a value or a series: 1 file" in printed
     assert "The job opened 2 targets: sda, sdb." in printed
+    assert "map names in the settings of the host" in printed
 
 
 def test_memory_of_another_target_is_marked_there_alone() -> None:

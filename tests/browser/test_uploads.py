@@ -1,5 +1,6 @@
 """Hand files over in a real browser: choose, drop, watch, cancel, try again."""
 
+import json
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -73,8 +74,10 @@ def settle(database: Any, submission_id: UUID, **fields: str) -> None:
 
 
 def test_members_of_an_archive_are_previewed_and_followed_one_by_one(page: Any, tmp_path: Path) -> None:
+    report = json.loads((OUTPUTS / "07_json.out").read_bytes())
+    report["jobs"][0]["job options"]["filename"] = "/dev/sda:/dev/sdb"
     with zipfile.ZipFile(tmp_path / "r.zip", "w") as archive:
-        archive.writestr("sda/a.json", (OUTPUTS / "07_json.out").read_bytes())
+        archive.writestr("sda/a.json", json.dumps(report))
         archive.writestr("sdb/b.txt", "nothing of fio")
     page.set_input_files("input[name=file]", str(tmp_path / "r.zip"))
 
@@ -84,6 +87,7 @@ def test_members_of_an_archive_are_previewed_and_followed_one_by_one(page: Any, 
     wait_for_row(page, "r.zip/sda/a.json", "accepted")
     wait_for_row(page, "r.zip/sdb/b.txt", "rejected")
 
+    assert "The job opened 2 targets: sda, sdb." in previewed
     assert "r.zip/sdb/b.txt: problem: no fio report found" in previewed
     assert page.locator("[data-batches] tbody tr").count() == 2
 

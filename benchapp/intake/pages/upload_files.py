@@ -57,6 +57,7 @@ from benchapp.intake.posts.submissions import (
     find_known,
 )
 from benchapp.models import Host, Role, Target
+from benchapp.series.pages.run_tables import BADGES
 from benchapp.series.read.titles import describe_target, describe_value, describe_workload, join_titles
 from benchapp.series.validity.rules import SEVERAL_TARGETS
 
@@ -232,7 +233,10 @@ def describe_preview(preview: Preview) -> tuple[tuple[dict[str, Any], ...], int]
 
 def _describe(measurement: PreviewMeasurement, title: str) -> dict[str, Any]:
     badges = measurement.values["badges"]
-    mixing = next((badge["sentence"] for badge in badges if badge["code"] == SEVERAL_TARGETS), "")
+    advice = BADGES[SEVERAL_TARGETS].advice
+    mixing = next(
+        (f"{badge['sentence']} {advice}" for badge in badges if badge["code"] == SEVERAL_TARGETS), ""
+    )
     nearest = measurement.nearest if measurement.series.pk is None else None
     return {
         "title": title,

@@ -32,6 +32,8 @@ from benchapp.intake.posts.envelope import BadParameter, read_parameters
 from benchapp.intake.posts.metadata import BadLayout
 from benchapp.judge import detect_and_notify
 from benchapp.management.progress import Progress, add_data_directory, use_database
+from benchapp.series.pages.run_tables import BADGES
+from benchapp.series.validity.rules import SEVERAL_TARGETS
 from benchapp.storage.write.hosts import EnrollmentRefused
 
 _BY_FILE: Final = "mtime"
@@ -135,6 +137,7 @@ def describe_summary(summary: ImportSummary, *, is_stopped: bool = False) -> lis
     lines += _describe_groups("not fio output", summary.foreign)
     if summary.mixed:
         lines += _describe_groups("stored, but several targets share a value or a series", summary.mixed)
+        lines.append(f"  {BADGES[SEVERAL_TARGETS].advice}")
     if summary.unmatched_logs:
         lines += _describe_groups("logs without an output", summary.unmatched_logs)
     return lines
