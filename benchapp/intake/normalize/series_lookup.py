@@ -107,28 +107,31 @@ def _find_counted(planned: PlannedSeries) -> dict[bytes, int]:
     return {key: series_id for key, series_id in found.items() if series_id not in stating}
 
 
-# Without runs of which fio summed other jobs into one, or printed no options. Terse has borrowed numjobs from a text.
+# The first parser version that has it as unknown.
+_UNKNOWN_SINCE: Final = 10
+# Without runs of before of which fio summed other jobs into one, or printed no options. Terse may have it from a text.
 _FORMATS: Final = (
-    "SELECT DISTINCT measurement.series_id, run.format, run.fio_version,"
-    """ run.warnings @> '[{"code": "same-run-other-format"}]'"""
+    "SELECT DISTINCT measurement.series_id, run.format, run.fio_version, run.parser_version >= %s"
+    """ OR run.warnings @> '[{"code": "same-run-other-format"}]' AND run.format = 'terse'"""
     " FROM benchapp_measurement AS measurement JOIN benchapp_run AS run ON run.id = measurement.run_id"
-    " WHERE measurement.series_id = ANY(%s)"
-    """ AND NOT run.warnings @> '[{"code": "group-of-different-jobs"}]'"""
-    """ AND NOT run.warnings @> '[{"code": "options-not-reported"}]'"""
+    " WHERE measurement.series_id = ANY(%s) AND (run.parser_version >= %s"
+    """ OR NOT run.warnings @> '[{"code": "group-of-different-jobs"}]'"""
+    """ AND NOT run.warnings @> '[{"code": "options-not-reported"}]')"""
 )
 
 
 def _find_stating_numjobs(series_ids: Collection[int]) -> set[int]:
-    """Return the series with a run whose output tells the number of jobs, by its format, fio version and warnings."""
+    """Return the series of a known number of jobs: a current parser found it, or the format of a run tells it."""
     if not series_ids:
         return set()
     with connection.cursor() as cursor:
-        cursor.execute(_FORMATS, [list(series_ids)])
+        cursor.execute(_FORMATS, [_UNKNOWN_SINCE, list(series_ids), _UNKNOWN_SINCE])
         return {
             series_id
-            for series_id, output_format, fio_version, has_text in cursor.fetchall()
-            if (output_format != "terse" or has_text)
-            and not (output_format.startswith("json") and parse_version(fio_version) < NUMJOBS_LISTED)
+            for series_id, output_format, fio_version, is_known in cursor.fetchall()
+            if is_known
+            or not (output_format == "terse" or output_format.startswith("json"))
+            or (output_format != "terse" and parse_version(fio_version) >= NUMJOBS_LISTED)
         }
 
 

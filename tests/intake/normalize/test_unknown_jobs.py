@@ -45,7 +45,7 @@ def counting_the_seen() -> Iterator[None]:
         spec = read_workload(group)
         return replace(spec, numjobs=spec.numjobs or 1)
 
-    with mock.patch.object(plan, "read_workload", read):
+    with mock.patch.object(plan, "read_workload", read), mock.patch.object(plan, "PARSER_VERSION", 9):
         yield
 
 
@@ -164,12 +164,18 @@ def test_series_that_mixed_both_keeps_what_is_known(first: str) -> None:
     assert Series.objects.get(numjobs=1).pk == mixed.pk
 
 
-def test_result_without_it_does_not_take_a_series_of_one_job() -> None:
-    post_runs(100, version="fio-3.36")
+@pytest.mark.parametrize("version", ["fio-3.36", "fio-3.1"])
+def test_result_without_it_does_not_take_a_series_of_one_job(version: str) -> None:
+    def post_one_job(run: int) -> None:
+        report = make_report(run, [(SDA | {"numjobs": "1"}, 100)]).replace("fio-3.36", version)
+        submit(run, report)
+        normalize_batch()
+
+    post_one_job(0)
     known = Series.objects.get()
 
     post_runs(100, start=1)
-    post_runs(100, version="fio-3.36", start=2)
+    post_one_job(2)
 
     assert count_points() == {1: 2, None: 1}
     assert Series.objects.get(numjobs=1).pk == known.pk
