@@ -324,8 +324,8 @@ BADGES: Final[dict[str, Rule]] = {
         "Set runtime=60 or more and time_based.",
     ),
     "above-baseline": Rule(
-        "The volumes or the instance reached more than they sustain at their size: burst credits of gp2, st1, sc1, t3"
-        " or t4g.",
+        "The volumes or the instance reached more than they sustain at their size: burst credits of gp2, st1, sc1,"
+        " t3, t3a or t4g.",
         "Measure until the credits are spent, or use types without credits.",
     ),
     "not-steady": Rule(

@@ -123,6 +123,9 @@ def test_load_and_other_io_are_conditions_of_the_run() -> None:
         ({"volume_type": "gp2", "volume_count": 1}, []),
         ({"volume_type": "gp3", "volume_size_bytes": "100GiB", "volume_count": 1}, []),
         ({"volume_type": "gp3", "instance_type": "t3.large"}, [("t3.large", 4000.0)]),
+        ({"volume_type": "gp3", "instance_type": "T3a.nano"}, [("t3a.nano", 250.0)]),
+        # Amazon publishes no baseline of t2.
+        ({"volume_type": "gp3", "instance_type": "t2.large"}, []),
         ({"instance_type": "t3.large"}, []),
     ],
 )
