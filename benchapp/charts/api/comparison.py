@@ -208,7 +208,7 @@ class ComparisonView(ApiView):
                         each,
                         differences=[build(PatternAnswer, difference) for difference in each.differences],
                     )
-                    for each in scopes.scopes
+                    for each in scopes[0]
                 ]
                 if scopes
                 else [],

@@ -1,7 +1,7 @@
 """The comparison of two hosts, layouts, periods or runs: page, and figure of a study."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
@@ -22,12 +22,11 @@ from benchapp.charts.read.comparison import (
     SERIES_IDS_MAXIMUM,
     ComparisonResult,
     ScopeResult,
-    ScopeResults,
     Side,
     compare_sides,
     summarize_scopes,
 )
-from benchapp.charts.read.comparison_sides import Suggestions, list_suggestions
+from benchapp.charts.read.comparison_sides import read_suggestions
 from benchapp.charts.texts.comparison import (
     ComparisonLine,
     describe_comparison,
@@ -72,28 +71,30 @@ UNMATCHED_MAXIMUM: Final = 50
 _PERIOD: Final = 7
 
 
-def make_scope_table(results: ScopeResults, lines: Sequence[ComparisonLine]) -> dict[str, Any]:
+def make_scope_table(
+    results: Sequence[ScopeResult], total: ScopeResult, lines: Sequence[ComparisonLine]
+) -> dict[str, Any]:
     """Return the table; lines: those of the data table."""
     numbers = {id(line.pair): line.number for line in lines}
-    shown = [*results.scopes[:_SHOWN_MAXIMUM], results.total]
+    shown = [*results[:_SHOWN_MAXIMUM], total]
     return {
         "lines": [_make_scope_line(result, numbers) for result in shown],
-        "left_out": max(0, len(results.scopes) - _SHOWN_MAXIMUM),
+        "left_out": max(0, len(results) - _SHOWN_MAXIMUM),
     }
 
 
-def describe_scope_results(results: ScopeResults) -> str:
+def describe_scope_results(results: Sequence[ScopeResult]) -> str:
     """Return the worst: "1 of 7 hosts is worse: db-9 (random read, IOPS −22 % (3 of 4 series))."."""
-    count = len(results.scopes)
-    kinds = {result.scope.partition(":")[0] for result in results.scopes}
+    count, worse = len(results), sum(result.worse > 0 for result in results)
+    kinds = {result.scope.partition(":")[0] for result in results}
     noun = " or ".join(f"{kind}s" for kind in sorted(kinds))
-    if not results.worse_count:
+    if not worse:
         return f"None of {count} {noun} is worse."
-    verb = "is" if results.worse_count == 1 else "are"
-    named = "; ".join(map(_describe_worst, results.scopes[: min(_NAMED_MAXIMUM, results.worse_count)]))
-    more = results.worse_count - _NAMED_MAXIMUM
+    verb = "is" if worse == 1 else "are"
+    named = "; ".join(map(_describe_worst, results[: min(_NAMED_MAXIMUM, worse)]))
+    more = worse - _NAMED_MAXIMUM
     rest = f"; and {more} more" if more > 0 else ""
-    return f"{results.worse_count} of {count} {noun} {verb} worse: {named}{rest}."
+    return f"{worse} of {count} {noun} {verb} worse: {named}{rest}."
 
 
 def _describe_worst(result: ScopeResult) -> str:
@@ -254,7 +255,7 @@ def show_comparison(query: QueryDict, *, key: str, has_links: bool = True) -> Co
         title=describe_comparison_title(found, *names),
         common=" · ".join(find_shared_parts([pair.title for pair in found.pairs[:most]])),
         sentences=[
-            *([describe_scope_results(scopes)] if scopes else []),
+            *([describe_scope_results(scopes[0])] if scopes else []),
             *describe_comparison(found, *names),
         ],
         lines=lines,
@@ -264,7 +265,7 @@ def show_comparison(query: QueryDict, *, key: str, has_links: bool = True) -> Co
         chart_height=CHART_FRAME_PX + LINE_PX * (len(chart) + len({line["metric"] for line in chart})),
         filter_text=_describe_filter(names, query.get("q", "")),
         address=_make_address(query),
-        scopes=make_scope_table(scopes, lines) if scopes else None,
+        scopes=make_scope_table(*scopes, lines) if scopes else None,
         more_url=_link_more(query) if has_links and len(lines) < min(len(found.pairs), LINES_MAXIMUM) else "",
         has_links=has_links,
     )
@@ -391,7 +392,7 @@ def compare(request: HttpRequest) -> HttpResponse:
         "metrics": [(metric, metric.name in metrics) for metric in CATALOG.values()],
     }
     if is_same or errors:
-        context["suggestions"] = _link_suggestions(list_suggestions())
+        context["suggestions"] = _link_suggestions(read_suggestions())
         context["is_same"] = is_same and _is_asked(request.GET)
     else:
         context |= _make_context(request, show_comparison(request.GET, key="compare"))
@@ -431,8 +432,8 @@ def _is_asked(query: QueryDict) -> bool:
     return any(query.get(name) for name in CompareForm.base_fields)
 
 
-def _link_suggestions(suggestions: Suggestions) -> list[dict[str, Any]]:
-    if not suggestions.has_measurements:
+def _link_suggestions(suggestions: Mapping[str, Any]) -> list[dict[str, Any]]:
+    if not suggestions["has_measurements"]:
         return []
     today = timezone.now().date()
     turn = today - timedelta(days=_PERIOD)
@@ -443,20 +444,20 @@ def _link_suggestions(suggestions: Suggestions) -> list[dict[str, Any]]:
         "b_to": today.isoformat(),
     }
     links = [{"label": f"Last {_PERIOD} days vs. the {_PERIOD} before", "url": f"?{urlencode(periods)}"}]
-    if len(suggestions.hosts) == 2:
-        first, second = suggestions.hosts
+    if len(suggestions["hosts"]) == 2:
+        first, second = suggestions["hosts"]
         sides = {"a": f"host:{first}", "b": f"host:{second}"}
         links.append({"label": f"Host {second} vs. {first}", "url": f"?{urlencode(sides)}"})
-    if suggestions.counts:
-        least, most = suggestions.counts
+    if suggestions["counts"]:
+        least, most = suggestions["counts"]
         sides = {"a": f"volume_count:{least}", "b": f"volume_count:{most}"}
         links.append({"label": f"{most} vs. {least} volumes", "url": f"?{urlencode(sides)}"})
-    if suggestions.runs:
-        pair = suggestions.runs
-        ids = {"a_run": pair.older_id, "b_run": pair.newer_id}
+    if suggestions["runs"]:
+        older_id, newer_id, host, profile = suggestions["runs"]
+        ids = {"a_run": older_id, "b_run": newer_id}
         links.append(
             {
-                "label": f"Two newest runs of {pair.profile or 'one profile'} on {pair.host}",
+                "label": f"Two newest runs of {profile or 'one profile'} on {host}",
                 "url": f"?{urlencode(ids)}",
             }
         )

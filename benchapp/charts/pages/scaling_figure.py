@@ -34,7 +34,6 @@ from benchapp.charts.read.scaling_shapes import (
 from benchapp.charts.rules.findings import Finding
 from benchapp.charts.texts.levels import describe_fixed, describe_settings, place_settings
 from benchapp.charts.texts.scaling import (
-    DependenceRow,
     Sentence,
     describe_dependences,
     describe_findings,
@@ -469,7 +468,7 @@ class ScalingFigure:
     panels: tuple[dict[str, Any], ...]
     tables: tuple[dict[str, Any], ...]
     model_tables: tuple[dict[str, Any], ...]
-    dependence_rows: tuple[DependenceRow, ...]
+    dependence_rows: tuple[dict[str, str], ...]
     file_name: str
     is_log: bool
     url: str = ""

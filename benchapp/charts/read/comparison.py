@@ -512,21 +512,11 @@ class ScopeResult:
     better: int
 
 
-@dataclass(frozen=True, slots=True)
-class ScopeResults:
-    """The hosts or pools: the worse ones first, by their largest difference for the worse; their total."""
+def summarize_scopes(pairs: Sequence[Pair]) -> tuple[list[ScopeResult], ScopeResult] | None:
+    """Return the results by host or pool, the worse ones first, by their largest difference for the worse; their total.
 
-    scopes: tuple[ScopeResult, ...]
-    total: ScopeResult
-
-    @property
-    def worse_count(self) -> int:
-        """Return how many are worse."""
-        return sum(scope.worse > 0 for scope in self.scopes)
-
-
-def summarize_scopes(pairs: Sequence[Pair]) -> ScopeResults | None:
-    """Return the results by host or pool; None if the sides are of different ones, or of a single one."""
+    None if the sides are of different hosts or pools, or of a single one.
+    """
     groups: dict[str, list[Pair]] = defaultdict(list)
     for pair in pairs:
         if pair.a_scopes != pair.b_scopes or len(pair.a_scopes) != 1:
@@ -535,7 +525,7 @@ def summarize_scopes(pairs: Sequence[Pair]) -> ScopeResults | None:
     if len(groups) < 2:
         return None
     results = [_summarize(scope, own) for scope, own in groups.items()]
-    return ScopeResults(tuple(sorted(results, key=_rank_scope)), _summarize("", pairs))
+    return sorted(results, key=_rank_scope), _summarize("", pairs)
 
 
 def summarize_patterns(pairs: Iterable[Pair]) -> tuple[PatternDifference, ...]:

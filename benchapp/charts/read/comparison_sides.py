@@ -358,28 +358,12 @@ def _count_values(rows: Mapping[int, _Row], runs: Mapping[int, int], name: str) 
     return tuple(sorted(counts, key=lambda value: (-counts[value], value)))
 
 
-@dataclass(frozen=True, slots=True)
-class RunPair:
-    """The two newest runs of one profile on one host; older and newer by their start."""
+def read_suggestions() -> dict[str, Any]:
+    """Return what could be compared; four queries at most.
 
-    older_id: int
-    newer_id: int
-    host: str
-    profile: str
-
-
-@dataclass(frozen=True, slots=True)
-class Suggestions:
-    """hosts: up to two, with the most recent series. counts: lowest and highest number of volumes, if different."""
-
-    hosts: tuple[str, ...]
-    counts: tuple[int, int] | None
-    runs: RunPair | None
-    has_measurements: bool
-
-
-def list_suggestions() -> Suggestions:
-    """Return what could be compared; four queries at most."""
+    hosts: up to two, with the most recent series. counts: lowest and highest number of volumes, None if there is one.
+    runs: ids of the two newest runs of one profile on one host, older first, host, profile. has_measurements.
+    """
     measured = Series.objects.filter(last_at__isnull=False)
     scopes = (
         measured.filter(scope__startswith="host:")
@@ -394,15 +378,15 @@ def list_suggestions() -> Suggestions:
         .values_list("id", "host_id", "host__name", "profile")
         .first()
     )
-    return Suggestions(
-        hosts=tuple(name_scope(scope) for scope in scopes),
-        counts=(counts["least"], counts["most"]) if counts["least"] != counts["most"] else None,
-        runs=_find_runs(*newest) if newest else None,
-        has_measurements=newest is not None,
-    )
+    return {
+        "hosts": tuple(name_scope(scope) for scope in scopes),
+        "counts": (counts["least"], counts["most"]) if counts["least"] != counts["most"] else None,
+        "runs": _find_runs(*newest) if newest else None,
+        "has_measurements": newest is not None,
+    }
 
 
-def _find_runs(run_id: int, host_id: int, host: str, profile: str) -> RunPair | None:
+def _find_runs(run_id: int, host_id: int, host: str, profile: str) -> tuple[int, int, str, str] | None:
     before = (
         Run.objects.filter(host_id=host_id, profile=profile)
         .exclude(pk=run_id)
@@ -410,4 +394,4 @@ def _find_runs(run_id: int, host_id: int, host: str, profile: str) -> RunPair | 
         .values_list("id", flat=True)
         .first()
     )
-    return RunPair(before, run_id, host, profile) if before else None
+    return (before, run_id, host, profile) if before else None

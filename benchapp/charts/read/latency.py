@@ -12,7 +12,7 @@ from psycopg import sql
 
 from benchapp.catalog.metrics import PERCENTILES
 from benchapp.charts.read.downsampling import list_known
-from benchapp.charts.rules.downsampling import Heat, RunBins, SampledPoints, make_heat, thin_points
+from benchapp.charts.rules.downsampling import Heat, SampledPoints, make_heat, thin_points
 from benchapp.framework.read.binary_columns import fetch_arrays, from_us, to_us
 from benchapp.models import Measurement
 
@@ -104,7 +104,7 @@ def read_heat(
     rows = counted.filter(latency_kind__in=["", Subquery(counted.values("latency_kind")[:1])]).values_list(
         "started_at", "run_id", "latency_bins"
     )[: min(newest, HISTOGRAMS_MAXIMUM)]
-    return make_heat([RunBins(to_us(at), run_id, bins or ()) for at, run_id, bins in list(rows)[::-1]], count)
+    return make_heat([(to_us(at), run_id, bins or ()) for at, run_id, bins in list(rows)[::-1]], count)
 
 
 _FAN_COLUMNS: Final = {"run_id": "bigint", "started_at": "timestamptz"}

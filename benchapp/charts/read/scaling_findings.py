@@ -47,15 +47,6 @@ _REPEATED: Final = ("host", "pool")
 _BAND_POINTS: Final = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Bend:
-    """The latency of one line against throughput. place: index of its knee on x; None if it has none."""
-
-    facet: int
-    line: int
-    place: int | None
-
-
 def find_findings(chart: ScalingChart) -> tuple[Finding, ...]:
     """Return the findings of a chart: cliffs, contrasts, each curve, then curves at a limit."""
     if chart.over is not None:
@@ -120,11 +111,14 @@ def is_target_reached(limit: ScalingLimit, cell: ChartCell, place: int) -> bool 
     return limit.target.is_reached(cell.median, wanted)
 
 
-def find_bends(chart: ScalingChart) -> tuple[Bend, ...]:
-    """Return the knee of each line with two points or more, if latency is plotted against throughput."""
+def find_bends(chart: ScalingChart) -> list[tuple[int, int, int | None]]:
+    """Return facet, line and knee of each line with two points or more, if latency is plotted against throughput.
+
+    The knee is an index on x; None if the line has none.
+    """
+    bends: list[tuple[int, int, int | None]] = []
     if chart.over is None or chart.is_by_condition:
-        return ()
-    bends = []
+        return bends
     for row, facet in enumerate(chart.panels):
         for column, line in enumerate(facet.lines):
             places = [
@@ -137,8 +131,8 @@ def find_bends(chart: ScalingChart) -> tuple[Bend, ...]:
                 [line.cells[place].median or 0.0 for place in places],
             )
             if len(places) > 1:
-                bends.append(Bend(row, column, None if knee is None else places[knee.place]))
-    return tuple(bends)
+                bends.append((row, column, None if knee is None else places[knee]))
+    return bends
 
 
 _ROUND_TRIP: Final = "storage_round_trip_s"

@@ -175,39 +175,32 @@ class Heat:
     counts: Counts
 
 
-@dataclass(frozen=True, slots=True)
-class RunBins:
-    """The histogram of one run. bins: first bucket, then operations per bucket."""
-
-    at_us: int
-    run_id: int
-    bins: Sequence[int]
-
-
-def make_heat(histograms: Sequence[RunBins], count: int) -> Heat | None:
+def make_heat(histograms: Sequence[tuple[int, int, Sequence[int]]], count: int) -> Heat | None:
     """Return at most `count` (1 or more) columns; None without operations.
 
-    Up to `count` runs have a column each; more share columns of equal width in time, without the empty ones.
+    histograms: time in µs, id and bins of each run: first bucket, then operations per bucket. Up to `count` runs have a
+    column each; more share columns of equal width in time, without the empty ones.
     """
-    kept = [each for each in histograms if len(each.bins) > 1 and any(each.bins[1:])]
+    kept = [each for each in histograms if len(each[2]) > 1 and any(each[2][1:])]
     if not kept:
         return None
-    first = min(each.bins[0] for each in kept)
-    height = max(each.bins[0] + len(each.bins) - 1 for each in kept) - first
-    at_us = np.array([each.at_us for each in kept], dtype=np.int64)
+    times, run_ids, runs_bins = zip(*kept, strict=True)
+    first = min(bins[0] for bins in runs_bins)
+    height = max(bins[0] + len(bins) - 1 for bins in runs_bins) - first
+    at_us = np.array(times, dtype=np.int64)
     starts = _find_starts(at_us, count)
     ends = np.append(starts[1:], len(kept))
     counts = np.zeros((len(starts), height), dtype=np.int64)
     for column, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        for each in kept[start:end]:
-            low = each.bins[0] - first
-            counts[column, low : low + len(each.bins) - 1] += np.asarray(each.bins[1:], dtype=np.int64)
+        for bins in runs_bins[start:end]:
+            low = bins[0] - first
+            counts[column, low : low + len(bins) - 1] += np.asarray(bins[1:], dtype=np.int64)
     return Heat(
         first_bucket=first,
         first_us=at_us[starts],
         last_us=at_us[ends - 1],
         runs=ends - starts,
-        run_id=np.array([kept[end - 1].run_id for end in ends], dtype=np.int64),
+        run_id=np.array(run_ids, dtype=np.int64)[ends - 1],
         counts=counts,
     )
 

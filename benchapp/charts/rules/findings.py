@@ -375,16 +375,8 @@ POINTS_MINIMUM: Final = 4
 BEND_MINIMUM: Final = 0.15
 
 
-@dataclass(frozen=True, slots=True)
-class Knee:
-    """place: index of the point. bend: its distance from the chord, where both axes are scaled to 1."""
-
-    place: int
-    bend: float
-
-
-def find_knee(throughputs: Sequence[float], latencies: Sequence[float]) -> Knee | None:
-    """Return the point farthest below the chord from first to last, both axes scaled to 0..1.
+def find_knee(throughputs: Sequence[float], latencies: Sequence[float]) -> int | None:
+    """Return the index of the point farthest below the chord from first to last, both axes scaled to 0..1.
 
     Points in the order of load. None for fewer than four points, if throughput or latency does not grow, or if no point
     is 0.15 below the chord. After Satopaa et al., "Finding a 'Kneedle' in a Haystack" (2011), without smoothing,
@@ -402,7 +394,7 @@ def find_knee(throughputs: Sequence[float], latencies: Sequence[float]) -> Knee 
         return None
     bends = [((x - xs[0]) * dy - (y - ys[0]) * dx) / length for x, y in zip(xs, ys, strict=True)]
     place = max(range(len(bends)), key=lambda each: bends[each])
-    return Knee(place, bends[place]) if bends[place] >= BEND_MINIMUM else None
+    return place if bends[place] >= BEND_MINIMUM else None
 
 
 def _scale(values: Sequence[float]) -> list[float] | None:

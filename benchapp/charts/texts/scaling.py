@@ -20,7 +20,6 @@ from benchapp.catalog.metrics import (
 )
 from benchapp.charts.read.axes import GROUP, split_axis
 from benchapp.charts.read.scaling_findings import (
-    Bend,
     CurveDependence,
     TargetReach,
     find_bends,
@@ -316,7 +315,7 @@ def describe_findings(chart: ScalingChart, findings: Sequence[Finding], *, key: 
         )
         text = writer.capitalize(replace(clause, numbers=numbers).sentence)
         sentences.append(Sentence(text, tuple(anchors)))
-    return [*sentences, *(_describe_knee(chart, bend, key) for bend in find_bends(chart))]
+    return [*sentences, *(_describe_knee(chart, *bend, key=key) for bend in find_bends(chart))]
 
 
 def describe_dependences(
@@ -348,37 +347,24 @@ def describe_dependence(chart: ScalingChart, each: CurveDependence) -> str:
     return f"{size} {span} ({runs})"
 
 
-@dataclass(frozen=True, slots=True)
-class DependenceRow:
-    """The slope of one curve in the table, as text; below: runs below the round-trip time, "" of other conditions."""
-
-    curve: str
-    runs: str
-    slope: str
-    interval: str
-    tau: str
-    p: str
-    below: str
-
-
 def list_dependence_rows(
     chart: ScalingChart, dependences: Sequence[CurveDependence]
-) -> Iterator[DependenceRow]:
-    """Yield the row of each curve."""
+) -> Iterator[dict[str, str]]:
+    """Yield the row of each curve; below: runs below the round-trip time, "" of other conditions."""
     writer = SentenceWriter(chart)
     for each in dependences:
         fit = each.fit
         name = writer.name_curve(CurvePlace(each.facet, each.line, 0)).removesuffix(":")
         low, high = (UNKNOWN, UNKNOWN) if fit is None else (_slope(chart, fit.low), _slope(chart, fit.high))
-        yield DependenceRow(
-            curve=writer.capitalize(name),
-            runs=f"newest {each.n}" if each.is_cut else f"{each.n}",
-            slope=UNKNOWN if fit is None else _slope(chart, fit.slope),
-            interval=UNKNOWN if fit is None else f"{low} to {high}",
-            tau=UNKNOWN if fit is None else f"{fit.tau:+.2f}".replace("-", "−"),
-            p=UNKNOWN if fit is None else "<0.001" if fit.p < 0.001 else f"{fit.p:.3f}",
-            below="" if each.below_round_trip is None else str(each.below_round_trip),
-        )
+        yield {
+            "curve": writer.capitalize(name),
+            "runs": f"newest {each.n}" if each.is_cut else f"{each.n}",
+            "slope": UNKNOWN if fit is None else _slope(chart, fit.slope),
+            "interval": UNKNOWN if fit is None else f"{low} to {high}",
+            "tau": UNKNOWN if fit is None else f"{fit.tau:+.2f}".replace("-", "−"),
+            "p": UNKNOWN if fit is None else "<0.001" if fit.p < 0.001 else f"{fit.p:.3f}",
+            "below": "" if each.below_round_trip is None else str(each.below_round_trip),
+        }
 
 
 def _slope(chart: ScalingChart, slope: float) -> str:
@@ -518,19 +504,19 @@ def _order_findings(findings: Sequence[Finding]) -> list[Finding]:
     return [*cliffs[:_CLIFFS_FIRST], *others, *cliffs[_CLIFFS_FIRST:]]
 
 
-def _describe_knee(chart: ScalingChart, bend: Bend, key: str) -> Sentence:
+def _describe_knee(chart: ScalingChart, facet: int, line: int, place: int | None, *, key: str) -> Sentence:
     writer = SentenceWriter(chart)
-    curve = writer.capitalize(writer.name_curve(CurvePlace(bend.facet, bend.line, 0)).removesuffix(":"))
-    if bend.place is None or chart.over is None:
+    curve = writer.capitalize(writer.name_curve(CurvePlace(facet, line, 0)).removesuffix(":"))
+    if place is None or chart.over is None:
         return Sentence(f"{curve}: no knee (throughput and latency grow together, or too few points).")
-    cell = chart.panels[bend.facet].lines[bend.line].cells[bend.place]
+    cells = chart.panels[facet].lines[line].cells
+    cell = cells[place]
     at = f"{format_with_unit(cell.over, chart.over)}, {writer.format(cell.median or 0.0)}"
-    cells = chart.panels[bend.facet].lines[bend.line].cells
-    regressed = writer.name_regressions([place for place, each in enumerate(cells) if each.is_regressed])
+    regressed = writer.name_regressions([at for at, each in enumerate(cells) if each.is_regressed])
     return Sentence(
-        f"{curve}: knee at {writer.describe_x(bend.place)} ({at}); above it, latency grows faster than throughput"
+        f"{curve}: knee at {writer.describe_x(place)} ({at}); above it, latency grows faster than throughput"
         f"{f', with {regressed}' if regressed else ''}.",
-        (f"{key}-{bend.facet}-{bend.line}-{bend.place}",),
+        (f"{key}-{facet}-{line}-{place}",),
     )
 
 

@@ -1,7 +1,6 @@
 """The caption of a scaling chart, which limit applies to each width, and notes on what it mixes or does not show."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from math import log2
 from typing import Any, Final
@@ -202,9 +201,9 @@ def list_facts(chart: ScalingChart) -> Iterator[tuple[str, str]]:
 def list_knees(chart: ScalingChart, facet: int) -> list[dict[str, Any]]:
     """Return the knees of a panel as they are drawn: place of the line and on x, and the label."""
     return [
-        {"line": bend.line, "place": bend.place, "label": f"knee: {chart.x.labels[bend.place]}"}
-        for bend in find_bends(chart)
-        if bend.place is not None and bend.facet == facet
+        {"line": line, "place": place, "label": f"knee: {chart.x.labels[place]}"}
+        for panel, line, place in find_bends(chart)
+        if place is not None and panel == facet
     ]
 
 
@@ -327,26 +326,6 @@ MODEL_LABELS: Final[dict[ModelName, str]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRow:
-    """The model of one curve in the table, values with their intervals as text, "" where the model has none.
-
-    criteria: of all models, the selected one first. predictions: width and value of each width that was asked for.
-    """
-
-    curve: str
-    model: str
-    reason: str
-    one: str
-    contention: str
-    coherency: str
-    limit: str
-    peak: str
-    misfit: str
-    criteria: str
-    predictions: tuple[tuple[str, str], ...]
-
-
 def describe_models(chart: ScalingChart, models: Sequence[CurveModel]) -> Iterator[Sentence]:
     """Yield a sentence for each curve: how far it scales, or why no model says so.
 
@@ -438,28 +417,29 @@ def _describe_reach(chart: ScalingChart, found: CurveModel, model: ScalingModel)
     )
 
 
-def _make_row(chart: ScalingChart, found: CurveModel) -> ModelRow:
+def _make_row(chart: ScalingChart, found: CurveModel) -> dict[str, Any]:
+    """Return the model of a curve in the table, values with their intervals as text, "" where the model has none."""
     writer = SentenceWriter(chart)
     model = found.model
     curve = writer.capitalize(_name_curve(writer, found))
     if model is None:
-        return ModelRow(curve, "none", found.reason, "", "", "", "", "", "", "", ())
+        return {"curve": curve, "reason": found.reason}
     peak = model.find_peak()
-    return ModelRow(
-        curve=curve,
-        model=MODEL_LABELS[model.name],
-        reason="",
-        one=_format_throughput(chart, model.one),
-        contention=_format_factor(model.contention),
-        coherency=_format_factor(model.coherency),
-        limit=_format_throughput(chart, model.limit),
-        peak="" if peak is None else str(peak),
-        misfit=f"{format_percent(model.misfit)} at {model.misfit_width}",
-        criteria=", ".join(f"{MODEL_LABELS[each.model]} {each.value:.1f}" for each in model.criteria),
-        predictions=tuple(
+    return {
+        "curve": curve,
+        "model": MODEL_LABELS[model.name],
+        "one": _format_throughput(chart, model.one),
+        "contention": _format_factor(model.contention),
+        "coherency": _format_factor(model.coherency),
+        "limit": _format_throughput(chart, model.limit),
+        "peak": "" if peak is None else str(peak),
+        "misfit": f"{format_percent(model.misfit)} at {model.misfit_width}",
+        # Of all models, the selected one first.
+        "criteria": ", ".join(f"{MODEL_LABELS[each.model]} {each.value:.1f}" for each in model.criteria),
+        "predictions": tuple(
             (str(each.width), _format_throughput(chart, each.throughput)) for each in found.predictions
         ),
-    )
+    }
 
 
 def _name_curve(writer: SentenceWriter, found: CurveModel) -> str:

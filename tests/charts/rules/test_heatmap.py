@@ -4,11 +4,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchapp.charts.rules.downsampling import RunBins, make_heat
+from benchapp.charts.rules.downsampling import make_heat
 
 
 def test_few_runs_have_a_column_each_over_the_buckets_of_all():
-    heat = make_heat([RunBins(10, 1, [68, 5, 7]), RunBins(20, 2, [70, 3])], 10)
+    heat = make_heat([(10, 1, [68, 5, 7]), (20, 2, [70, 3])], 10)
 
     assert heat.first_bucket == 68
     assert heat.counts.tolist() == [[5, 7, 0], [0, 0, 3]]
@@ -16,7 +16,7 @@ def test_few_runs_have_a_column_each_over_the_buckets_of_all():
 
 
 def test_runs_that_share_a_column_are_added_up():
-    heat = make_heat([RunBins(0, 1, [68, 5]), RunBins(1, 2, [68, 6]), RunBins(100, 3, [68, 7])], 2)
+    heat = make_heat([(0, 1, [68, 5]), (1, 2, [68, 6]), (100, 3, [68, 7])], 2)
 
     assert heat.counts.tolist() == [[11], [7]]
     assert (heat.first_us.tolist(), heat.last_us.tolist()) == ([0, 100], [1, 100])
@@ -25,7 +25,7 @@ def test_runs_that_share_a_column_are_added_up():
 
 def test_no_heat_map_without_operations():
     assert make_heat([], 5) is None
-    assert make_heat([RunBins(0, 1, [68]), RunBins(1, 2, [68, 0, 0])], 5) is None
+    assert make_heat([(0, 1, [68]), (1, 2, [68, 0, 0])], 5) is None
 
 
 @given(
@@ -37,7 +37,7 @@ def test_no_heat_map_without_operations():
 )
 def test_no_operation_is_lost(runs, count):
     runs.sort()
-    bins = [RunBins(at, place, [first, *counts]) for place, (at, first, counts) in enumerate(runs)]
+    bins = [(at, place, [first, *counts]) for place, (at, first, counts) in enumerate(runs)]
 
     heat = make_heat(bins, count)
 
