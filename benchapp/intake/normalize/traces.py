@@ -313,8 +313,8 @@ def _judge(traces: Mapping[tuple[LogKind, LogDirection], TraceBuckets]) -> dict[
         kind: LogKind = "iops" if ("iops", direction) in traces else "bw"
         buckets = traces.get((kind, direction))
         found = judge_steady(buckets.mean) if buckets else None
-        if found is not None:
-            judged[direction] = replace(found, is_iops=kind == "iops")
+        if buckets and found:
+            judged[direction] = replace(found, is_iops=kind == "iops", logs=buckets.jobs)
     return judged
 
 

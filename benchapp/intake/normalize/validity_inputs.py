@@ -261,6 +261,7 @@ def collect_validity_inputs(
         read_mean_ns=_find_total_mean(direction) if is_read else None,
         read_p50_ns=_find_total_median(direction) if is_read else None,
         steadiness=steadiness,
+        numjobs=group.numjobs,
         cpu_percent=_average_cpu(jobs),
         is_polling=_is_polling(group, spec),
         members_missing=context.members_missing,

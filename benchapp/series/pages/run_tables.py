@@ -286,7 +286,8 @@ BADGES: Final[dict[str, Rule]] = {
     ),
     "inconsistent": Rule(
         "The mean latency is outside of what minimum, maximum and percentiles allow; or percentiles are longer than"
-        " fio's histogram, which ends at 17.1 s; or the trace is more than 20 % above the report.",
+        " fio's histogram, which ends at 17.1 s; or the trace is more than 20 % above the report, or below it with a"
+        " log of each job.",
         "Update fio and run again. Beyond the histogram, use mean and maximum.",
     ),
     "several-targets": Rule(

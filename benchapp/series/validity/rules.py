@@ -113,13 +113,14 @@ class Steadiness:
     """Steadiness of a trace, as shares of its average.
 
     excursion_share: maximum minus minimum; slope_share: change of the regression line over the trace. average: in
-    operations/s if is_iops, else in bytes/s.
+    operations/s if is_iops, else in bytes/s. logs: number of logs that were added.
     """
 
     excursion_share: float
     slope_share: float
     average: float | None = None
     is_iops: bool = True
+    logs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +187,7 @@ class ValidityInputs:
     steady_criterion: str = ""
     steady_deviation: str = ""
     steadiness: Steadiness | None = None
+    numjobs: int | None = None
     cpu_percent: float | None = None
     is_polling: bool | None = False
     samples: int | None = None
@@ -416,12 +418,13 @@ def _judge_consistency(inputs: ValidityInputs) -> Badge | None:
 
 
 def _judge_trace(inputs: ValidityInputs) -> Badge | None:
-    """Find a trace above the summary; one below it may lack logs."""
+    """Find a trace above the summary, or below it if each job has a log."""
     found = inputs.steadiness
     summary = inputs.iops if found and found.is_iops else inputs.bandwidth_bytes_per_s
     if found is None or found.average is None or not summary:
         return None
-    if found.average <= TRACE_FACTOR * summary:
+    is_below = inputs.numjobs == found.logs and found.average * TRACE_FACTOR < summary
+    if found.average <= TRACE_FACTOR * summary and not is_below:
         return None
     return Badge(
         "inconsistent",

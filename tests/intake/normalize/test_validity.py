@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from django.core.management import call_command
+from django.test import Client
 
 from benchapp.intake.normalize.batch import normalize_batch
 from benchapp.intake.normalize.plan import plan_submission
@@ -16,7 +17,9 @@ from benchapp.intake.posts.submissions import pack, unpack
 from benchapp.models import Measurement, Run, Series, Submission
 from benchapp.series.read.points import read_points, read_rolling, summarize_series
 from tests.envelopes import make_envelope, read_fio
+from tests.factories import make_user
 from tests.intake.normalize.test_batch import submit
+from tests.pages import Page
 
 SMALL_FILES = (
     b"$ time for i in {0..1000}; do echo 'test' > \"test${i}.txt\"; done\n\n"
@@ -192,7 +195,7 @@ def test_run_that_failed_never_moves_a_baseline() -> None:
     summary = summarize_series(series_id, metric="iops")
 
     assert [point.badges for point in points] == [("too-short",)] * 3 + [("failed-job",)]
-    assert (summary.n, summary.minimum, summary.last) == (3, points[0].values[0], points[0].values[0])
+    assert (summary["n"], summary["minimum"], summary["last"]) == (3, *[points[0].values[0]] * 2)
     assert levels[3][0] == levels[2][0]
 
 
@@ -251,3 +254,58 @@ def test_percentiles_beyond_the_histogram_are_withheld() -> None:
     assert row.values["missing"]["latency_p99_ns"] == "saturated"
     badge = next(badge for badge in row.values["badges"] if badge["code"] == "inconsistent")
     assert badge["sentence"].startswith("fio's histogram ends at 17.1 s: percentiles from p10 on are longer")
+
+
+def make_logged(iops: float, logs: int) -> dict[str, Any]:
+    """Return the changes of an envelope: four jobs with this sum in the report, and logs of 400 IOPS."""
+    report = json.loads(longer("11_numjobs4_json.out"))
+    for job in report["jobs"]:
+        job["write"] |= {"iops": iops / 4, "bw_bytes": int(iops * 1024), "bw": int(iops)}
+    text = "".join(f"{second * 1000}, 400, 1, 0, 0\n" for second in range(1, 61))
+    return {
+        "fio_output": json.dumps(report),
+        "logs": {f"rw_iops.{number}.log": text for number in range(1, logs + 1)},
+    }
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (make_logged(1600, 4), ""),
+        (make_logged(1000, 4), "The IOPS of the trace is 160 % of that in the report"),
+        (make_logged(4000, 4), "The IOPS of the trace is 40 % of that in the report"),
+        (make_logged(4000, 3), ""),
+        (
+            {"fio_output": read_fio("71_steadystate_not_attained_json.out")},
+            "The configured steady state (iops_slope:0.000100%) was not attained; deviation -15.707072%",
+        ),
+        (
+            {"environment": {"cpu_count": 8}, "conditions": {"load_before": 9.5}},
+            "Before the run, the load was 9.5 on 8 CPUs",
+        ),
+        (
+            {
+                "target": {"volume_type": "gp2", "volume_size_bytes": "100GiB"},
+                "fio_output": read_fio("71_steadystate_not_attained_json.out"),
+            },
+            "29\u202f031 IOPS exceed the 300 IOPS that gp2 of 100 GiB sustains",
+        ),
+    ],
+)
+def test_page_and_api_say_what_is_wrong_with_a_run(
+    changes: dict[str, Any], sentence: str, client: Client
+) -> None:
+    client.force_login(make_user())
+    submit(**changes)
+    normalize_batch()
+
+    run = Run.objects.get()
+    page = Page(client.get(f"/runs/{run.pk}/")).words
+    answer = client.get(f"/api/v1/runs/{run.pk}").json()
+    sentences = [badge["sentence"] for row in answer["measurements"] for badge in row["badges"]]
+    if sentence:
+        assert sentence in page
+        assert any(each.startswith(sentence) for each in sentences)
+    else:
+        assert "of the trace is" not in page

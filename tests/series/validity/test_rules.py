@@ -142,6 +142,9 @@ def test_nothing_is_judged_from_what_is_not_known() -> None:
         ({"steadiness": Steadiness(0.0, 0.0, 1200.0), "iops": 1000.0}, []),
         # Logs of other jobs may be missing.
         ({"steadiness": Steadiness(0.0, 0.0, 400.0), "iops": 1000.0}, []),
+        ({"steadiness": Steadiness(0.0, 0.0, 400.0, logs=4), "iops": 1000.0, "numjobs": 4}, ["inconsistent"]),
+        ({"steadiness": Steadiness(0.0, 0.0, 840.0, logs=4), "iops": 1000.0, "numjobs": 4}, []),
+        ({"steadiness": Steadiness(0.0, 0.0, 400.0, logs=3), "iops": 1000.0, "numjobs": 4}, []),
         (
             {"steadiness": Steadiness(0.0, 0.0, 2e6, is_iops=False), "bandwidth_bytes_per_s": 1e6},
             ["inconsistent"],
