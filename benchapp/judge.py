@@ -29,7 +29,6 @@ from benchapp.detection.write.pooled import judge_pooled
 from benchapp.detection.write.rows import (
     ChangeRecord,
     MetricKey,
-    StoredResult,
     insert_changes,
     read_changes,
     read_results,
@@ -40,7 +39,6 @@ from benchapp.detection.write.rows import (
 )
 from benchapp.detection.write.series import (
     EvaluationPlan,
-    SeriesOutcome,
     hash_inputs,
     judge_series_metric,
     plan_evaluations,
@@ -48,7 +46,7 @@ from benchapp.detection.write.series import (
 )
 from benchapp.framework.write.conflicts import end_if_frozen, lock_incidents, retry_conflicts
 from benchapp.incidents.write.grouping import group_changes
-from benchapp.models import Change, ChangeState, IncidentEvent, Series
+from benchapp.models import Change, ChangeState, DetectionResult, IncidentEvent, Series
 from benchapp.models.filtering import match_series
 from benchapp.notices.write.enqueue import enqueue
 from benchapp.notices.write.thresholds import notify_violations
@@ -131,12 +129,12 @@ def _judge(claimed: Sequence[Claimed], *, repeats: bool = False) -> Judged:
         *written.drift_ids,
         *pooled,
     )
-    grouped = group_changes(change_ids, ids)
+    incident_ids, event_ids = group_changes(change_ids, ids)
     return Judged(
         tuple(ids),
         change_ids,
-        grouped.incident_ids,
-        grouped.event_ids,
+        incident_ids,
+        event_ids,
         tuple(_list_transitions(written.stored, written.records)),
         reread_ids=tuple(series.series_id for series in claimed if series.is_reread),
     )
@@ -174,7 +172,7 @@ def _evaluate(claimed: Sequence[Claimed], *, repeats: bool) -> _Written:
     return written
 
 
-def _count_values(plan: EvaluationPlan, key: MetricKey, result: StoredResult) -> int:
+def _count_values(plan: EvaluationPlan, key: MetricKey, result: DetectionResult) -> int:
     """Return the number of valid runs of a metric, as an evaluation counts them."""
     evaluated = plan.select_evaluated([key[1]])[key[1]]
     measured = select_metric(evaluated, *key, baseline_from_at=result.baseline_from_at)
@@ -184,7 +182,7 @@ def _count_values(plan: EvaluationPlan, key: MetricKey, result: StoredResult) ->
 def _detect(
     claimed: Sequence[Claimed],
     plans: Mapping[int, EvaluationPlan],
-    results: Mapping[MetricKey, StoredResult],
+    results: Mapping[MetricKey, DetectionResult],
     *,
     usual_spreads: Mapping[MetricKey, float],
     hashes: Mapping[int, int],
@@ -195,21 +193,17 @@ def _detect(
     ids = [series.series_id for series in claimed]
     stored = read_changes(ids)
     outcomes = _detect_all(claimed, plans, stored, results, usual_spreads)
-    updates = [record for outcome in outcomes for record in outcome.updates]
-    inserts = [record for outcome in outcomes for record in outcome.inserts]
+    updates = [record for updated, _, _ in outcomes for record in updated]
+    inserts = [record for _, inserted, _ in outcomes for record in inserted]
+    statuses = [status for *_, status in outcomes if status]
+    for status in statuses:
+        status.input_hash = hashes[status.series_id]
     if updates:
         # Before any change is written: the holder of this lock writes changes of all series.
         lock_incidents()
     update_changes(updates)
     inserted = [replace(record, id=pk) for record, pk in zip(inserts, insert_changes(inserts), strict=True)]
-    upsert_statuses(
-        [
-            replace(outcome.status, input_hash=hashes[outcome.status.series_id])
-            for outcome in outcomes
-            if outcome.status
-        ],
-        ids,
-    )
+    upsert_statuses(statuses, ids)
     metrics = {series.series_id: series.metrics for series in claimed}
     evaluated = {series_id: plans[series_id].evaluated for series_id in ids}
     thresholds = {series.series_id: series.thresholds for series in claimed}
@@ -221,9 +215,9 @@ def _detect_all(
     claimed: Sequence[Claimed],
     plans: Mapping[int, EvaluationPlan],
     stored: Mapping[MetricKey, Sequence[ChangeRecord]],
-    results: Mapping[MetricKey, StoredResult],
+    results: Mapping[MetricKey, DetectionResult],
     usual_spreads: Mapping[MetricKey, float],
-) -> list[SeriesOutcome]:
+) -> list[tuple[list[ChangeRecord], list[ChangeRecord], DetectionResult | None]]:
     now = timezone.now()
     outcomes = []
     for series in claimed:

@@ -459,14 +459,6 @@ def _record_suspicion(suspicion: DetectedChange, stored: Sequence[StoredChange])
     return Decision(max(withdrawn_ids, default=None), ChangeState.SUSPECTED, suspicion)
 
 
-@dataclass(frozen=True, slots=True)
-class EndedChanges:
-    """Reported changes whose level ended. detected: as they are now; unchanged: ids of those that stay as stored."""
-
-    detected: list[DetectedChange]
-    unchanged: frozenset[int]
-
-
 def list_ended(
     values: Floats,
     stored: Sequence[StoredChange],
@@ -474,11 +466,12 @@ def list_ended(
     *,
     smallest_change: float,
     describe_levels: Callable[[DetectedChange], tuple[ShiftLevel, ShiftLevel]] | None = None,
-) -> EndedChanges:
+) -> tuple[list[DetectedChange], frozenset[int]]:
     """Return reported changes that are not detected now because their level ended, as they were before its end.
 
-    describe_levels: the levels of a detected change as the next evaluation has them stored; None if those detected. A
-    change that would end at another run by these is left as it is: each evaluation would find the other one again.
+    And the ids of those that stay as stored. describe_levels: the levels of a detected change as the next evaluation
+    has them stored; None if those detected. A change that would end at another run by these is left as it is: each
+    evaluation would find the other one again.
     """
     ended: list[DetectedChange] = []
     unchanged: set[int] = set()
@@ -497,7 +490,7 @@ def list_ended(
             ended.append(found)
         else:
             unchanged.add(change.change_id)
-    return EndedChanges(ended, frozenset(unchanged))
+    return ended, frozenset(unchanged)
 
 
 def find_retained(

@@ -436,15 +436,15 @@ def _judge_group(
     known = [_place_stored(pool, values, number, change) for number, change in enumerate(earlier)]
     confirmed = [(one.index, one.is_rise) for one in known if one.state == ChangeState.CONFIRMED]
     detected = list(judge_metric(values, smallest_change=smallest, confirmed=confirmed).changes)
-    ended = list_ended(
+    ended, unchanged = list_ended(
         values,
         known,
         detected,
         smallest_change=smallest,
         describe_levels=lambda found: _describe_levels(values, found.index, found.relative),
     )
-    detected += ended.detected
-    retained = find_retained(values, known, detected) | ended.unchanged
+    detected += ended
+    retained = find_retained(values, known, detected) | unchanged
     for decision in reconcile(known, detected, None, runs=len(values), retained=retained):
         number, found = decision.change_id, decision.detected
         if number is None:

@@ -14,7 +14,7 @@ from benchapp.catalog.metrics import USUAL_SPREADS
 from benchapp.detection.changepoints.estimates import ShiftLevel
 from benchapp.detection.rules.baselines import DRIFT_METHOD
 from benchapp.detection.rules.pooled_levels import POOLED_METHOD
-from benchapp.models import Change, ChangeState, DetectionResult, DetectionStatus
+from benchapp.models import Change, ChangeState, DetectionResult
 
 # State transitions of a change that are stored.
 TRANSITIONS_MAXIMUM: Final = 20
@@ -60,39 +60,6 @@ class ChangeRecord:
     def after(self) -> ShiftLevel:
         """Return the level after the change."""
         return ShiftLevel(self.after_median, self.after_spread, self.after_n)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatusRecord:
-    """A row of `DetectionResult` without the accepted baseline, which detection does not change.
-
-    input_hash: as of `evaluation_plans.hash_inputs`; None until it is known.
-    """
-
-    series_id: int
-    metric: str
-    status: DetectionStatus
-    n: int
-    spread: float | None
-    smallest_detectable_change: float | None
-    runs_needed: int | None
-    spread_increase: dict[str, Any] | None
-    two_states: dict[str, Any] | None
-    seasons: dict[str, list[float]]
-    smallest_change: float
-    method: str
-    judged_at: datetime
-    evaluated_to_at: datetime
-    input_hash: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StoredResult:
-    """What an evaluation reads of a row of `DetectionResult`."""
-
-    baseline_from_at: datetime | None
-    evaluated_to_at: datetime | None
-    input_hash: int | None
 
 
 _CHANGE_FIELDS: Final = tuple(field.name for field in fields(ChangeRecord))
@@ -206,14 +173,11 @@ def read_baselines(series_ids: Sequence[int]) -> dict[MetricKey, datetime]:
     }
 
 
-def read_results(series_ids: Sequence[int]) -> dict[MetricKey, StoredResult]:
-    """Return the stored results of these series, by series and metric."""
+def read_results(series_ids: Sequence[int]) -> dict[MetricKey, DetectionResult]:
+    """Return what an evaluation reads of the stored results of these series, by series and metric."""
     rows = DetectionResult.objects.filter(series_id__in=series_ids)
-    columns = [field.name for field in fields(StoredResult)]
-    return {
-        (series_id, metric): StoredResult(*row)
-        for series_id, metric, *row in rows.values_list("series_id", "metric", *columns)
-    }
+    read = rows.only("series_id", "metric", "baseline_from_at", "evaluated_to_at", "input_hash")
+    return {(result.series_id, result.metric): result for result in read}
 
 
 def read_usual_spreads(series_ids: Sequence[int]) -> dict[MetricKey, float]:
@@ -250,7 +214,7 @@ def insert_changes(records: Iterable[ChangeRecord]) -> list[int]:
     return [change.pk for change in created]
 
 
-def upsert_statuses(records: Sequence[StatusRecord], series_ids: Sequence[int]) -> None:
+def upsert_statuses(results: Sequence[DetectionResult], series_ids: Sequence[int]) -> None:
     """Write the detection status of these series; delete rows of metrics without values and baseline."""
     with connection.cursor() as cursor:
         cursor.execute(
@@ -259,12 +223,13 @@ def upsert_statuses(records: Sequence[StatusRecord], series_ids: Sequence[int]) 
             "  WHERE updated.series_id = stored.series_id AND updated.metric = stored.metric)",
             [
                 list(series_ids),
-                [record.series_id for record in records],
-                [record.metric for record in records],
+                [result.series_id for result in results],
+                [result.metric for result in results],
             ],
         )
-        if records:
-            cursor.execute(_UPSERT_STATUSES, [orjson.dumps(records).decode()])
+        if results:
+            rows = [{name: getattr(result, name) for name in _STATUS} for result in results]
+            cursor.execute(_UPSERT_STATUSES, [orjson.dumps(rows).decode()])
 
 
 def update_counts(counts: Mapping[MetricKey, int], *, now: datetime) -> None:

@@ -48,10 +48,8 @@ from benchapp.detection.write.rows import (
     TRANSITIONS_MAXIMUM,
     ChangeRecord,
     MetricKey,
-    StatusRecord,
-    StoredResult,
 )
-from benchapp.models import Change, ChangeState, DetectionStatus
+from benchapp.models import Change, ChangeState, DetectionResult, DetectionStatus
 
 # Runs at the start of a cut history that are not evaluated, because earlier runs are not read.
 _MARGIN: Final = 128
@@ -95,15 +93,6 @@ class MetricHistory:
         return replace(self, values=remove_profiles(self.times, self.values, profiles), profiles=profiles)
 
 
-@dataclass(frozen=True, slots=True)
-class SeriesOutcome:
-    """The rows to write for one metric of one series. status: None without values."""
-
-    updates: tuple[ChangeRecord, ...]
-    inserts: tuple[ChangeRecord, ...]
-    status: StatusRecord | None
-
-
 def select_metric(
     history: StoredHistory, series_id: int, metric: str, *, baseline_from_at: datetime | None
 ) -> MetricHistory:
@@ -144,8 +133,8 @@ def judge_series_metric(
     quiet_count: int = 0,
     usual_spread: float | None = None,
     now: datetime,
-) -> SeriesOutcome:
-    """Return the rows to write after an evaluation of the values.
+) -> tuple[list[ChangeRecord], list[ChangeRecord], DetectionResult | None]:
+    """Return the rows to write after an evaluation of the values: updates, inserts, status (None without values).
 
     records: all stored changes of the metric. Its values without their seasons are evaluated. smallest_change: the
     relative threshold. quiet_count: values since. usual_spread: as of `judge_metric`.
@@ -158,16 +147,16 @@ def judge_series_metric(
         if record.id is not None and to_microseconds(record.started_at) >= history.updates_from
     }
     if not len(values) and not updatable:
-        return SeriesOutcome((), (), None)
+        return [], [], None
     stored = [_locate(history, change_id, record) for change_id, record in updatable.items()]
     confirmed = [(change.index, change.is_rise) for change in stored if change.state == ChangeState.CONFIRMED]
     judged = judge_metric(
         values, smallest_change=smallest_change, confirmed=confirmed, usual_spread=usual_spread
     )
     detected = _list_updatable(history, judged.changes, stored, smallest_change)
-    ended = list_ended(values, stored, detected, smallest_change=smallest_change)
-    detected += ended.detected
-    retained = find_retained(values, stored, detected) | ended.unchanged
+    ended, unchanged = list_ended(values, stored, detected, smallest_change=smallest_change)
+    detected += ended
+    retained = find_retained(values, stored, detected) | unchanged
     decisions = reconcile(stored, detected, judged.suspicion, runs=len(values), retained=retained)
     updates, inserts = _fill_rows(history, decisions, updatable, now)
     updates, inserts = _separate_starts(updates, inserts, updatable)
@@ -175,7 +164,7 @@ def judge_series_metric(
     if len(values):
         count = len(values) + quiet_count
         status = _make_status(history, judged, count, smallest_change=smallest_change, now=now)
-    return SeriesOutcome(tuple(updates), tuple(inserts), status)
+    return updates, inserts, status
 
 
 def _locate(history: MetricHistory, change_id: int, record: ChangeRecord) -> StoredChange:
@@ -369,8 +358,9 @@ def _withdraw(record: ChangeRecord, now: datetime) -> ChangeRecord:
 
 def _make_status(
     history: MetricHistory, judged: MetricResult, count: int, *, smallest_change: float, now: datetime
-) -> StatusRecord:
-    return StatusRecord(
+) -> DetectionResult:
+    """Return the row without the accepted baseline, which detection does not change, and without the input hash."""
+    return DetectionResult(
         series_id=history.series_id,
         metric=history.metric,
         status=STATUSES[judged.state.state],
@@ -450,7 +440,7 @@ class EvaluationPlan:
 def plan_evaluations(
     claimed: Sequence[Claimed],
     histories: Mapping[int, StoredHistory],
-    results: Mapping[MetricKey, StoredResult],
+    results: Mapping[MetricKey, DetectionResult],
 ) -> dict[int, EvaluationPlan]:
     """Return the plan of each series; its history is of the newest EVALUATION_WINDOW measurements. One query."""
     watched = read_watched([series.series_id for series in claimed])
@@ -519,7 +509,7 @@ def plan_evaluation(
 def hash_inputs(
     claimed: Sequence[Claimed],
     plans: Mapping[int, EvaluationPlan],
-    results: Mapping[MetricKey, StoredResult],
+    results: Mapping[MetricKey, DetectionResult],
     usual_spreads: Mapping[MetricKey, float],
 ) -> dict[int, int]:
     """Return of each series a hash of all that its evaluation depends on: values, thresholds, changes. One query."""

@@ -497,29 +497,24 @@ def _open(significant: Sequence[Candidate], expected: Expected | None, events: E
     return make_incident(incident, significant, events=events, text=text, is_notified=is_notified)
 
 
-@dataclass(frozen=True, slots=True)
-class Grouped:
-    """Updated incidents, and the events to notify about."""
-
-    incident_ids: tuple[int, ...] = ()
-    event_ids: tuple[int, ...] = ()
-
-
 @transaction.atomic
-def group_changes(change_ids: Iterable[int], series_ids: Collection[int]) -> Grouped:
+def group_changes(
+    change_ids: Iterable[int], series_ids: Collection[int]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Group changes with the simultaneous ones of their scopes, and update their incidents; safe to run again.
 
-    series_ids: the evaluated series. Open incidents with changes in them may have recovered, also without written ones,
-    and those of written changes: a pooled one is evaluated with the last series of a sweep.
+    Return the updated incidents, and the events to notify about. series_ids: the evaluated series. Open incidents with
+    changes in them may have recovered, also without written ones, and those of written changes: a pooled one is
+    evaluated with the last series of a sweep.
     """
     rows = Change.objects.filter(pk__in=list(change_ids))
     touched = list(rows.values_list("series__scope", "incident_id", "started_at", "method", "series_id"))
     if not touched and not has_unresolved_incidents(series_ids):
-        return Grouped()
+        return (), ()
     lock_incidents()
     events = Events(timezone.now())
     if not touched:
-        return Grouped(tuple(sorted(update_recoveries(series_ids, events))), events.list_to_notify())
+        return tuple(sorted(update_recoveries(series_ids, events))), events.list_to_notify()
     scopes = sorted({scope for scope, *_ in touched})
     known = {incident_id for _, incident_id, *_ in touched if incident_id is not None}
     around = min(started_at for _, _, started_at, *_ in touched)
@@ -538,7 +533,7 @@ def group_changes(change_ids: Iterable[int], series_ids: Collection[int]) -> Gro
     drifting = absorb_steps(scopes, events)
     wide |= merge_wide(known | joined | drifting, events, is_drift=True)
     refresh_incidents(wide | drifting, events)
-    return Grouped(tuple(sorted(known | joined | recovered | drifting | wide)), events.list_to_notify())
+    return tuple(sorted(known | joined | recovered | drifting | wide)), events.list_to_notify()
 
 
 def _assign_all(candidates: Sequence[Candidate], families: dict[str, ScopeTests], events: Events) -> set[int]:

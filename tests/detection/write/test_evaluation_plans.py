@@ -13,7 +13,7 @@ from benchapp import judge
 from benchapp.detection.write import histories
 from benchapp.detection.write.drift import judge_drift
 from benchapp.detection.write.histories import StoredHistory
-from benchapp.detection.write.series import MetricHistory, SeriesOutcome, judge_series_metric
+from benchapp.detection.write.series import MetricHistory, judge_series_metric
 from benchapp.incidents.write.planned_events import EVENTS
 from benchapp.judge import judge_due, judge_series
 from benchapp.models import (
@@ -94,7 +94,7 @@ def note_detections(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list that gets the metric of each detection in values, and "drift" of each search for drifts."""
     noted: list[str] = []
 
-    def judge_metric(history: MetricHistory, *arguments: Any, **options: Any) -> SeriesOutcome:
+    def judge_metric(history: MetricHistory, *arguments: Any, **options: Any) -> tuple[Any, ...]:
         noted.extend([history.metric] if len(history.values) else [])
         return judge_series_metric(history, *arguments, **options)
 

@@ -129,10 +129,10 @@ def test_change_that_ended_is_the_same_in_each_evaluation(seed: int) -> None:
     evaluated, unchanged = [], set()
     for _ in range(4):
         detected = list(judge_metric(values, smallest_change=0.02, confirmed=[(stored.index, False)]).changes)
-        ended = list_ended(values, [stored], detected, smallest_change=0.02)
-        detected += ended.detected
-        unchanged |= ended.unchanged
-        retained = find_retained(values, [stored], detected) | ended.unchanged
+        ended, left = list_ended(values, [stored], detected, smallest_change=0.02)
+        detected += ended
+        unchanged |= left
+        retained = find_retained(values, [stored], detected) | left
         (decision,) = [
             decision
             for decision in reconcile([stored], detected, None, runs=len(values), retained=retained)
