@@ -85,6 +85,7 @@ API = {
     },
     "api/v1/fleet/changes": (API_READERS,),
     "api/v1/fleet/levels": (API_READERS,),
+    "api/v1/fleet/regressions": (API_READERS,),
     "api/v1/fleet/submissions": (API_READERS,),
     "api/v1/incidents": (API_READERS,),
     "api/v1/incidents/<int:incident_id>": (API_READERS, Row("PATCH", API_EDITORS)),
@@ -177,7 +178,7 @@ API = {
 }
 WEB = {
     "": (PAGE_READERS,),
-    "overview/charts/<slug:chart_name>/": (PAGE_READERS,),
+    "overview/charts/regressions/": (PAGE_READERS,),
     "overview/pins/add": (Row("POST", PAGE_PEOPLE),),
     # Those of others are not found.
     "overview/pins/<int:pin_id>/": (Row("GET", "s...ssss"),),

@@ -12,7 +12,7 @@ from tests.browser.world import World
 # Pages with a time range.
 RANGED = {
     "overview": "/",
-    "chart of the overview": "/overview/charts/changes/",
+    "chart of the overview": "/overview/charts/regressions/",
     "scaling": "/scaling/",
     "matrix": "/matrix/",
     "series": "/series/",
@@ -24,7 +24,7 @@ RANGED = {
 }
 PAGES = {
     "overview": "/",
-    "chart of the overview": "/overview/charts/fleet/",
+    "chart of the overview": "/overview/charts/regressions/",
     **{
         f"{page} before any run": f"{path}{'&' if '?' in path else '?'}from=2019-01-01&to=2019-01-31"
         for page, path in RANGED.items()

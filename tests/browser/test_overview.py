@@ -1,54 +1,31 @@
-"""The overview in Chromium: cells of hosts by keyboard."""
+"""The overview in Chromium: its chart, and pinned charts."""
 
 from collections.abc import Callable
 
-from django.utils import timezone
 from playwright.sync_api import expect
 
 from tests.browser.watch import Watched
 
 
-def test_arrows_move_between_hosts_and_enter_opens_one(visit: Callable[..., Watched]) -> None:
-    watched = visit("/")
-    page = watched.page
-    strip = page.locator("[data-host-strip]")
-    readout = page.locator("[data-strip-readout]")
-    assert strip.locator("a[tabindex='0']").count() == 1
-
-    strip.locator("a").first.focus()
-    page.keyboard.press("End")
-    expect(readout).to_contain_text("db-09: ▼ IOPS −15 % since")
-    page.keyboard.press("ArrowLeft")
-    expect(readout).to_contain_text("db-03: last run")
-    page.keyboard.press("Enter")
-
-    page.wait_for_url(lambda url: url.endswith("/hosts/db-03/"))
-    assert watched.complaints == []
-
-
-def test_charts_are_loaded_and_read_by_keyboard(visit: Callable[..., Watched]) -> None:
+def test_chart_is_loaded_and_read_by_keyboard(visit: Callable[..., Watched]) -> None:
     watched = visit("/")
     page = watched.page
     expect(page.locator("[data-deferred]")).to_have_count(0)
     watched.wait_for_charts()
 
-    fleet = page.locator("[data-overview-chart=fleet]")
-    expect(page.get_by_role("heading", name="Fleet throughput: random read at")).to_be_visible()
-    fleet.locator(".chart-box").focus()
+    chart = page.locator("[data-regressions]")
+    expect(page.get_by_role("heading", name="series are worse than their earlier level")).to_be_visible()
+    chart.locator(".chart-box").focus()
     page.keyboard.press("End")
-    expect(fleet.locator("output")).to_contain_text("random write, ")
-    page.keyboard.press("ArrowUp")
-    expect(fleet.locator("output")).to_contain_text("random read, ")
-    changes = page.locator("[data-overview-chart=changes]")
-    changes.locator(".chart-box").focus()
-    # The world's change is nine days old: of the last week, or on Mondays and Tuesdays of the week before that.
-    for _ in range(1 if timezone.now().weekday() >= 2 else 2):
+    expect(chart.locator("output")).to_contain_text("3 still open, 0 ended since")
+    for _ in range(12):
         page.keyboard.press("ArrowLeft")
-    expect(changes.locator("output")).to_contain_text("3 regressions, 0 improvements")
+    expect(chart.locator("output")).to_contain_text("0 still open, 0 ended since")
+    page.get_by_text("Data table and API").click()
     with page.expect_download() as image:
-        fleet.get_by_role("button", name="PNG").click()
+        page.get_by_role("button", name="PNG").click()
 
-    assert image.value.suggested_filename == "fleet.png"
+    assert image.value.suggested_filename == "regressions.png"
     assert watched.barriers() == []
     assert watched.complaints == []
 
@@ -56,24 +33,23 @@ def test_charts_are_loaded_and_read_by_keyboard(visit: Callable[..., Watched]) -
 def test_chart_that_fails_is_loaded_again_on_request(visit: Callable[..., Watched]) -> None:
     watched = visit("/incidents/")
     page = watched.page
-    page.route("**/overview/charts/ingest/", lambda route: route.abort())
+    page.route("**/overview/charts/regressions/", lambda route: route.abort())
 
     page.goto("/")
     notice = page.locator("[data-deferred] [role=alert]")
     expect(notice).to_contain_text("The server cannot be reached")
-    page.unroute("**/overview/charts/ingest/")
+    page.unroute("**/overview/charts/regressions/")
     notice.get_by_role("button", name="Try again").click()
 
-    expect(page.locator("[data-overview-chart=ingest] .chart-box[data-drawn]")).to_be_visible()
+    expect(page.locator("[data-regressions] .chart-box[data-drawn]")).to_be_visible()
 
 
-def test_page_without_script_links_its_charts(visit: Callable[..., Watched]) -> None:
+def test_page_without_script_links_its_chart(visit: Callable[..., Watched]) -> None:
     page = visit("/", java_script_enabled=False).page
-    assert page.locator("[data-strip-readout]").is_hidden()
 
-    page.get_by_role("link", name="Show chart “Changes per week”").click()
+    page.get_by_role("link", name="Show chart").click()
 
-    expect(page.get_by_role("row").first).to_contain_text("Regressions")
+    expect(page.get_by_role("row").first).to_contain_text("Still open")
 
 
 def test_chart_is_pinned_shown_moved_and_removed(visit: Callable[..., Watched]) -> None:
@@ -106,6 +82,6 @@ def test_chart_is_pinned_shown_moved_and_removed(visit: Callable[..., Watched]) 
             page.get_by_role("status").filter(has_text="Chart removed from your overview.")
         ).to_be_visible()
 
-    expect(page.get_by_text("No pinned charts.")).to_be_visible()
+    expect(page.get_by_role("heading", name="Pinned charts")).to_have_count(0)
     assert questions[0] == "Remove “Reads of db-01” from your overview? Measurements are not affected."
     assert watched.complaints == []

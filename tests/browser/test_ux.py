@@ -15,7 +15,7 @@ Click = tuple[str, str] | tuple[str, str, str] | str
 TASKS: dict[str, tuple[str, list[Click], str, str]] = {
     "Find the hosts that are slower after an upgrade": (
         "/",
-        [("link", r"kernel 5\.15\.0 → 6\.1\.0")],
+        [("link", r"Kernel 5\.15\.0 → 6\.1\.0")],
         r"/compare/\?a=kernel:5\.15\.0&b=kernel:6\.1\.0$",
         "on db-09",
     ),
@@ -76,7 +76,7 @@ TASKS: dict[str, tuple[str, list[Click], str, str]] = {
         "Required: 1\u202f000 IOPS, random read.",
     ),
     "Evaluate an A/B experiment": (
-        "/",
+        "/compare/",
         [
             ("link", "^A.B experiment$"),
             ("type", "#experiment-a", "host:db-01 rw:randread"),

@@ -10,7 +10,7 @@ from tests.browser.world import World
 
 Visit = Callable[..., Watched]
 PAGES = {
-    "chart of the overview": "/overview/charts/fleet/",
+    "chart of the overview": "/overview/charts/regressions/",
     "scaling": "/scaling/?q=host:db-01",
     "matrix": "/matrix/?q=host:db-01",
     "history": "{history}",

@@ -257,6 +257,7 @@ def make_incident_line(row: Incident) -> dict[str, Any]:
     return {
         "row": row,
         "severity": SEVERITIES[Severity(row.severity)],
+        "metric": CATALOG[row.metric].short if row.metric else "",
         "size": make_size(row.relative, *_find_range(row), is_regression=row.is_regression),
         "place": name,
         "is_pool": kind == "pool",

@@ -35,13 +35,13 @@ from benchapp.models.filtering import match_series
 SEVERITY_ORDER: Final = (Severity.HIGH, Severity.MEDIUM, Severity.LOW)
 MarkState = Literal["open", "recovered", "accepted", "muted"]
 _ORDER: Final[dict[MarkState, int]] = {"open": 0, "accepted": 1, "muted": 2, "recovered": 3}
-_LIVE: Final = [ChangeState.PROVISIONAL.value, ChangeState.CONFIRMED.value]
+LIVE: Final = [ChangeState.PROVISIONAL.value, ChangeState.CONFIRMED.value]
 _UNRESOLVED: Final = [state.value for state in UNRESOLVED]
 # An open incident may have series that are back already, while others are not.
-_IS_OPEN: Final = "(incident.is_open AND change.evidence->>'is_back' IS DISTINCT FROM 'true')"
+IS_OPEN: Final = "(incident.is_open AND change.evidence->>'is_back' IS DISTINCT FROM 'true')"
 _READ_SERIES: Final = (
     "SELECT change.series_id, change.id, change.incident_id, change.metric, change.is_regression, change.relative,"  # noqa: S608
-    f" change.started_at, {_IS_OPEN}, incident.state, incident.planned_event_id"
+    f" change.started_at, {IS_OPEN}, incident.state, incident.planned_event_id"
     " FROM benchapp_change change JOIN benchapp_incident incident ON incident.id = change.incident_id"
     " WHERE (incident.state = ANY(%s) OR incident.verdict = %s AND change.metric = %s)"
     # One value, however many series.
@@ -51,14 +51,14 @@ _READ_SERIES: Final = (
 _COUNT_REGRESSIONS: Final = (
     "SELECT count(DISTINCT change.series_id)"  # noqa: S608
     " FROM benchapp_change change JOIN benchapp_incident incident ON incident.id = change.incident_id"
-    f" WHERE {_IS_OPEN} AND change.metric = %s AND change.is_regression AND change.state = ANY(%s)"
+    f" WHERE {IS_OPEN} AND change.metric = %s AND change.is_regression AND change.state = ANY(%s)"
     " AND change.series_id IN (SELECT unnest(%s::bigint[]))"
 )
 _READ_BEFORE: Final = (
     "SELECT DISTINCT ON (level.series_id) level.series_id, level.median, level.p10, level.p90, level.n, level.to_at"  # noqa: S608
     " FROM benchapp_level level JOIN (SELECT change.series_id, min(change.started_at) AS started_at"
     "  FROM benchapp_change change JOIN benchapp_incident incident ON incident.id = change.incident_id"
-    f"  WHERE {_IS_OPEN} AND {STATED_CHANGE} AND change.is_regression AND change.state = ANY(%s)"
+    f"  WHERE {IS_OPEN} AND {STATED_CHANGE} AND change.is_regression AND change.state = ANY(%s)"
     "  AND change.metric = ANY(%s)"
     "  AND change.series_id IN (SELECT unnest(%s::bigint[])) GROUP BY change.series_id"
     " ) AS regressed ON regressed.series_id = level.series_id"
@@ -71,7 +71,7 @@ _READ_SCOPES: Final = (
     " FROM benchapp_change change JOIN benchapp_incident incident ON incident.id = change.incident_id"
     " JOIN benchapp_series series ON series.id = change.series_id"
     " WHERE series.scope = ANY(%s) AND change.state = ANY(%s) AND change.is_regression"
-    f" AND {_IS_OPEN} AND {STATED_CHANGE} ORDER BY change.id"
+    f" AND {IS_OPEN} AND {STATED_CHANGE} ORDER BY change.id"
 )
 
 
@@ -103,7 +103,7 @@ def read_series_marks(series_ids: Sequence[int], *, metric: str) -> dict[int, Se
     if not series_ids:
         return {}
     rows = fetch_rows(
-        _READ_SERIES, [_UNRESOLVED, Verdict.EXPECTED.value, metric, write_ids(series_ids), _LIVE]
+        _READ_SERIES, [_UNRESOLVED, Verdict.EXPECTED.value, metric, write_ids(series_ids), LIVE]
     )
     best: dict[int, tuple[tuple[int, int], SeriesMark]] = {}
     for series_id, change_id, incident_id, of, is_regression, relative, started_at, *about in rows:
@@ -129,7 +129,7 @@ def count_open_regressions(series_ids: Sequence[int], *, metric: str) -> int:
     """Return how many of these series have an open regression of this metric; one query."""
     if not series_ids:
         return 0
-    ((count,),) = fetch_rows(_COUNT_REGRESSIONS, [metric, _LIVE, write_ids(series_ids)])
+    ((count,),) = fetch_rows(_COUNT_REGRESSIONS, [metric, LIVE, write_ids(series_ids)])
     return int(count)
 
 
@@ -161,7 +161,7 @@ def read_levels_before(marks: Mapping[int, SeriesMark], *, metric: str) -> dict[
     if not regressed:
         return {}
     detected = sorted(list_detected_metrics([metric]))
-    rows = fetch_rows(_READ_BEFORE, [_LIVE, detected, write_ids(regressed), metric])
+    rows = fetch_rows(_READ_BEFORE, [LIVE, detected, write_ids(regressed), metric])
     return {series_id: LevelValues(*level) for series_id, *level in rows}
 
 
@@ -191,7 +191,7 @@ def read_scope_marks(scopes: Sequence[str]) -> dict[str, ScopeMark]:
     """Return the mark of each scope, pool:NAME or host:NAME, with an open regression; one query."""
     if not scopes:
         return {}
-    rows = fetch_rows(_READ_SCOPES, [list(scopes), _LIVE])
+    rows = fetch_rows(_READ_SCOPES, [list(scopes), LIVE])
     found: dict[str, list[SeriesMark]] = {}
     severities: dict[str, list[Severity]] = {}
     for (

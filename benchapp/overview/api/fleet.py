@@ -1,4 +1,4 @@
-"""The charts of the overview: levels of the fleet, changes per week, submissions per day."""
+"""The fleet over time: series that are worse, throughput, changes per week, submissions per day."""
 
 from collections.abc import Mapping, Sequence
 from datetime import date
@@ -16,6 +16,7 @@ from benchapp.framework.api.answers import PREFIX, ApiAnswer, Time, build, defin
 from benchapp.framework.api.openapi import in_formats, make_schema
 from benchapp.framework.api.parameters import (
     DaysParameters,
+    FilterParameters,
     FormatParameters,
     read_parameters,
     refuse_parameters,
@@ -28,11 +29,14 @@ from benchapp.overview.read.fleet import (
     DAYS,
     INGEST_DAYS,
     METRIC,
+    SERIES_COUNTED_MAXIMUM,
     ChangeWeek,
     IngestDay,
+    RegressedDay,
     read_change_weeks,
     read_fleet_days,
     read_ingest_health,
+    read_regressed_days,
 )
 
 
@@ -54,6 +58,12 @@ class FleetSubmissionsParameters(DaysParameters, FormatParameters):
     usual_days = INGEST_DAYS
 
 
+class FleetRegressionsParameters(DaysParameters, FilterParameters, FormatParameters):
+    """Which days, of which series."""
+
+    usual_days = DAYS
+
+
 class FleetDayAnswer(ApiAnswer, kw_only=True, frozen=True):
     pattern: Annotated[
         str, Meta(description="read, write, randread, randwrite, unknown-read or unknown-write")
@@ -68,11 +78,14 @@ class FleetDayAnswer(ApiAnswer, kw_only=True, frozen=True):
 class FleetLevelsAnswer(ApiAnswer, kw_only=True, frozen=True):
     metric: str
     first: Annotated[date, Meta(description="first of the days")]
-    below_series_count: Annotated[
-        int, Meta(description="of all series, whose level fell by their smallest change or more")
-    ]
-    below_scopes: Annotated[Sequence[str], Meta(description="of these, host:NAME or pool:NAME")]
     days: Sequence[FleetDayAnswer]
+
+
+class FleetRegressionsAnswer(ApiAnswer, kw_only=True, frozen=True):
+    series_count: Annotated[
+        int, Meta(description=f"measured in these days; more than {SERIES_COUNTED_MAXIMUM} are not counted")
+    ]
+    days: Sequence[RegressedDay]
 
 
 FleetChangesAnswer = define_answer("FleetChangesAnswer", weeks=Sequence[ChangeWeek])
@@ -81,6 +94,33 @@ FleetChangesAnswer = define_answer("FleetChangesAnswer", weeks=Sequence[ChangeWe
 class FleetSubmissionsAnswer(ApiAnswer, kw_only=True, frozen=True):
     oldest_at: Annotated[Time | None, Meta(description="when the first of the waiting was received")]
     days: Sequence[IngestDay]
+
+
+class FleetRegressions(ApiView):
+    """Series that are worse than their earlier level."""
+
+    permission_classes = [MayRead]
+
+    @extend_schema(
+        operation_id="read_fleet_regressions",
+        parameters=[FleetRegressionsParameters],
+        responses=in_formats(FleetRegressionsAnswer, "only the days"),
+    )
+    def get(self, request: Request) -> HttpResponse:
+        """Count the series that were worse than their earlier level, by day."""
+        wanted = read_parameters(request, FleetRegressionsParameters)
+        answer_format = wanted["format"]
+        found = read_regressed_days(wanted["days"], wanted["match"])
+        if answer_format == "json":
+            answer = FleetRegressionsAnswer(series_count=found.series_count, days=found.days)
+            return answer_json(request, answer)
+        return answer_lines(
+            request,
+            found.days,
+            columns=list_columns(RegressedDay),
+            answer_format=answer_format,
+            file_name="fleet-regressions",
+        )
 
 
 class FleetLevels(ApiView):
@@ -109,8 +149,6 @@ class FleetLevels(ApiView):
             answer = FleetLevelsAnswer(
                 metric=METRIC,
                 first=fleet.range.first,
-                below_series_count=fleet.below,
-                below_scopes=fleet.below_scopes,
                 days=days,
             )
             return answer_json(request, answer)

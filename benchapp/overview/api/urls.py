@@ -167,6 +167,7 @@ urlpatterns = [
     path("dimensions/<path:dimension_name>/values", dimensions.Values.as_view(), name="api_dimension_values"),
     path("fleet/changes", fleet.FleetChanges.as_view(), name="api_fleet_changes"),
     path("fleet/levels", fleet.FleetLevels.as_view(), name="api_fleet_levels"),
+    path("fleet/regressions", fleet.FleetRegressions.as_view(), name="api_fleet_regressions"),
     path("fleet/submissions", fleet.FleetSubmissions.as_view(), name="api_fleet_submissions"),
     path("incidents/bulk", incident_baseline.BulkTriage.as_view(), name="api_bulk_triage"),
     path("incidents/bulk/<uuid:bulk>", incident_baseline.OneBulkTriage.as_view(), name="api_one_bulk_triage"),

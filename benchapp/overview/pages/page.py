@@ -1,58 +1,70 @@
-"""The overview page: summary, open incidents, hosts, what needs attention, recent series and runs."""
+"""The overview page: what is wrong, where, and what changed; for a new installation its first results."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime
 from html import escape
+from itertools import groupby
 from textwrap import shorten
 from typing import Any, Final
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.http import RFC3986_SUBDELIMS
 from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_safe
 
-from benchapp.catalog.dimensions import DIMENSIONS
-from benchapp.catalog.metrics import describe_error, format_count, format_integer, lower_label
-from benchapp.charts.texts.matrix import describe_previous, format_metric_value
+from benchapp.catalog.dimensions import DIMENSIONS, name_rw
+from benchapp.catalog.grammar import Filter, parse_filter
+from benchapp.catalog.metrics import CATALOG, describe_error, format_count, format_integer
+from benchapp.charts.texts.matrix import format_metric_value
 from benchapp.framework.pages.access import can, may_read
 from benchapp.framework.pages.command_lines import list_first_steps
-from benchapp.framework.pages.filter_bar import RANGE, explain_empty, make_filter_bar, settle_filter
+from benchapp.framework.pages.filter_bar import describe_filter, explain_empty, make_filter_bar, settle_filter
 from benchapp.framework.pages.page_context import find_visitor, make_base_url
-from benchapp.framework.pages.series_marks import make_sparkline, show_mark, show_scope_mark
+from benchapp.framework.pages.series_marks import show_scope_mark
 from benchapp.framework.pages.time_range import DAY_PRESETS, make_time_range, read_time_range
 from benchapp.framework.readiness import LATE_AFTER, read_readiness
 from benchapp.framework.times import describe_age, format_age
-from benchapp.incidents.pages.texts import make_incident_lines
+from benchapp.incidents.pages.texts import make_incident_lines, make_size
 from benchapp.incidents.read.incidents import IncidentFilter, Tab, count_tabs, list_most_severe
+from benchapp.incidents.read.series_status import rank_mark
 from benchapp.intake.normalize.reparse import count_outdated
-from benchapp.models import SAMPLE_HOST, Incident, IncidentState, Role, Severity, Subscription
-from benchapp.overview.pages.charts import CHART_TITLES
+from benchapp.models import (
+    SAMPLE_HOST,
+    Incident,
+    IncidentState,
+    PanelKind,
+    Role,
+    Severity,
+    StudyPanel,
+    Subscription,
+    name_scopes,
+)
+from benchapp.overview.pages.charts import letter_changes, name_range
+from benchapp.overview.read.fleet import DAYS
 from benchapp.overview.read.page import (
     ACTIVE_WITHIN,
     COUNT_MAXIMUM,
+    NEW_BELOW,
     RECENT,
     FleetHosts,
     RecentChange,
-    SeriesLevel,
     list_paused_subscriptions,
     list_recent_changes,
     read_backlog,
     read_fleet_hosts,
     read_installation,
-    read_recent_series,
 )
-from benchapp.reports.pages.saved_views import list_view_lines
-from benchapp.reports.read import list_pinned_charts, list_studies
-from benchapp.series.pages.run_tables import make_run_lines
+from benchapp.reports.pages.panels import list_kinds, make_panel
+from benchapp.reports.read import list_pinned_charts
 from benchapp.series.read.dimension_values import has_runs
 from benchapp.series.read.environment_changes import link_comparison
-from benchapp.series.read.runs import RunFilter, list_runs
+from benchapp.series.read.runs import RunFilter, RunRow, list_runs
 from benchapp.series.read.titles import describe_value
 from benchapp.storage.agent_archive import read_agent_version
 from benchapp.storage.read.hosts import HostRow, is_outdated
@@ -84,8 +96,6 @@ def list_attention(
     """Return the lines, most urgent first. outdated: results of an older parser; agent_version: of this server."""
     return [
         *_list_unacknowledged(incidents),
-        *_list_silent(hosts.silent),
-        *_list_failing(hosts.failing),
         *_list_failed(hosts.hosts),
         *_list_dropped(hosts.hosts),
         *_list_uploads(*backlog),
@@ -104,23 +114,6 @@ def _list_unacknowledged(incidents: Sequence[Incident]) -> Iterator[AttentionLin
             "high severity",
             f"not acknowledged for {format_age(oldest)}",
         )
-
-
-def _list_silent(silent: Sequence[HostRow]) -> Iterator[AttentionLine]:
-    for host in silent[:_LINES_MAXIMUM]:
-        if host.silent_since and host.schedule:
-            missed = ", ".join(entry.name for entry in host.schedule.entries if entry.is_silent)
-            text = f"for {format_age(host.silent_since)}: {shorten(missed, 120)}"
-            yield AttentionLine(host.name, reverse("host", args=[host.name]), "silent", text)
-    yield from _count_others(silent, "silent host", reverse("hosts"))
-
-
-def _list_failing(failing: Sequence[HostRow]) -> Iterator[AttentionLine]:
-    for host in failing[:_LINES_MAXIMUM]:
-        worst = host.failing[0]
-        text = f"for {format_age(worst.since_at)}: {worst.name}, {shorten(worst.reason, 120)}"
-        yield AttentionLine(host.name, reverse("host", args=[host.name]), "failing", text)
-    yield from _count_others(failing, "failing host", reverse("hosts") + "?failing=1")
 
 
 def _list_failed(hosts: Sequence[HostRow]) -> Iterator[AttentionLine]:
@@ -209,265 +202,221 @@ def _count_others(
         yield AttentionLine(format_count(more, f"more {noun}"), url, "", text)
 
 
-SHOWN_MAXIMUM: Final = 6
-_NAMED_MAXIMUM: Final = 3
-
-
-def make_change_links(changes: Sequence[RecentChange]) -> list[dict[str, Any]]:
-    """Return the first changes as links."""
+def list_host_states(hosts: FleetHosts) -> list[dict[str, Any]]:
+    """Return the states that hosts are in, each with the first hosts by name; a host may be in several of them."""
+    marks = [(rank_mark(host.mark.largest), host.name, host) for host in hosts.hosts if host.mark]
+    regressed = [host for _, _, host in sorted(marks, key=lambda entry: entry[:2])]
+    failing, silent = hosts.failing, hosts.silent
+    counts = Counter(map(_find_kind, hosts.hosts))
+    states = (
+        ("unchanged", "unchanged", counts["unchanged"], ()),
+        ("regressed", "regressed", len(regressed), regressed),
+        ("failing", "failing", len(failing), failing),
+        ("silent", "silent", len(silent), silent),
+        ("none", "without runs", counts["none"], ()),
+    )
     return [
         {
-            "text": f"{lower_label(DIMENSIONS[change.name].label)} {describe_value(change.name, change.before)} →"
-            f" {describe_value(change.name, change.after)}",
-            "where": _describe_scopes(change.scopes),
-            "since_at": change.since_at,
-            "url": link_comparison(change.name, change.before, change.after),
+            "kind": kind,
+            "label": label,
+            "count": count,
+            "hosts": [
+                (
+                    host.name,
+                    reverse("host", args=[host.name]),
+                    "" if kind == "regressed" else _describe_state(kind, host),
+                )
+                for host in named[:_LINES_MAXIMUM]
+            ],
+            "more": len(named[_LINES_MAXIMUM:]),
         }
-        for change in changes[:SHOWN_MAXIMUM]
+        for kind, label, count, named in states
+        if count
     ]
 
 
-def _describe_scopes(scopes: Sequence[str]) -> str:
-    if len(scopes) <= _NAMED_MAXIMUM:
-        return f"on {', '.join(scopes)}"
-    return f"on {format_count(len(scopes), 'host')}"
-
-
-# From this size on a regression has the darker color.
-LARGE_CHANGE: Final = 0.2
-_DAY: Final = timedelta(days=1)
-_WEEK: Final = timedelta(days=7)
-
-
-def make_host_strip(hosts: FleetHosts) -> dict[str, Any]:
-    """Return the strip of all hosts read."""
-    now = timezone.now()
-    cells = tuple(_make_cell(host, now) for host in hosts.hosts)
-    omitted = hosts.count - len(cells)
-    return {
-        "cells": _link_cells(cells),
-        "keys": _list_keys(cells),
-        "omitted": f"{format_count(omitted, 'host')} seen more recently not shown." if omitted > 0 else "",
-    }
-
-
-def _link_cells(cells: Sequence[dict[str, Any]]) -> SafeString:
-    # For 500 hosts a template takes ten times as long, format_html_join five times.
-    before, after = (escape(part) for part in reverse("host", args=["*"]).split("*"))
-    links = "".join(
-        f'<a class="{cell["kind"]}" href="{before}{_quote_name(cell["name"])}{after}" title="{escape(cell["title"])}">'
-        f'{escape(cell["text"])}<span class="visually-hidden"> {escape(cell["name"])}</span></a>'
-        for cell in cells
-    )
-    return mark_safe(links)  # noqa: S308
-
-
-def _quote_name(name: str) -> str:
-    """Return a name as `reverse` writes it into an address."""
-    return escape(quote(name, safe=f"{RFC3986_SUBDELIMS}:@"))
-
-
-def _make_cell(host: HostRow, now: datetime) -> dict[str, Any]:
+def _describe_state(kind: str, host: HostRow) -> str:
+    if kind == "failing":
+        worst = host.failing[0]
+        return f"{worst.name}, {shorten(worst.reason, 80)}, for {format_age(worst.since_at)}"
+    if kind == "silent" and host.silent_since:
+        return f"for {format_age(host.silent_since)}"
     mark = show_scope_mark(host.mark)
-    run = host.last_run
-    parts = [f"{host.name}:"]
-    signs = ""
-    if mark and host.mark:
-        kind = "worse-2" if abs(host.mark.largest.relative) >= LARGE_CHANGE else "worse-1"
-        signs = mark.text[0]
-        scope = f" (pool {host.pool})" if host.pool else ""
-        parts.append(f"{mark.text}{scope};")
-    else:
-        kind = _rate_age(run.started_at if run else None, now)
+    return mark.text if mark else ""
+
+
+def _find_kind(host: HostRow) -> str:
+    """Return the state that the square of a host has."""
+    if host.mark:
+        return "regressed"
+    if host.failing:
+        return "failing"
     if host.silent_since:
-        kind = kind if mark else "silent"
-        signs += "!"
-        parts.append(f"silent for {format_age(host.silent_since, now=now)};")
-    if host.failing_since:
-        kind = kind if mark or host.silent_since else "failing"
-        parts.append(f"failing for {format_age(host.failing_since, now=now)};")
-    if run is None:
-        signs = signs or "–"
-        parts.append("no runs")
-    else:
-        signs = f"{signs}✕" if run.error or host.failing else signs or _format_short_age(run.started_at, now)
-        failed = f", failed: {describe_error(run.error)}" if run.error else ""
-        parts.append(f"last run {describe_age(run.started_at, now=now)}{failed}")
-    return {"name": host.name, "kind": kind, "text": signs, "title": " ".join(parts)}
+        return "silent"
+    return "unchanged" if host.last_run else "none"
 
 
-def _rate_age(last_at: datetime | None, now: datetime) -> str:
-    if last_at is None:
-        return "none"
-    age = now - last_at
-    return "fresh" if age < _DAY else "recent" if age < _WEEK else "old"
+# More groups of names than this are no order.
+_GROUPS_MAXIMUM: Final = 8
+_NUMBER: Final = re.compile(r"[\W_]*\d.*", re.DOTALL)
 
 
-def _format_short_age(at: datetime, now: datetime) -> str:
-    """Return "" within a day, else the age: "3d", "2y"."""
-    return "" if now - at < _DAY else format_age(at, now=now).replace(" ", "")
+def group_hosts(hosts: Sequence[HostRow]) -> list[tuple[str, SafeString]]:
+    """Return (name, squares) of hosts whose names differ in their numbers; without a name if there are many."""
+    groups = [
+        (name, list(found)) for name, found in groupby(hosts, key=lambda host: _NUMBER.sub("", host.name))
+    ]
+    if len(groups) > _GROUPS_MAXIMUM:
+        groups = [("", list(hosts))]
+    # For 500 hosts a template takes ten times as long.
+    return [(name, mark_safe("".join(map(_make_square, found)))) for name, found in groups]  # noqa: S308
 
 
-_LABELS: Final = (
-    ("worse-2", "▼", f"open regression, {LARGE_CHANGE * 100:.0f} % or more"),
-    ("worse-1", "▼", f"open regression, less than {LARGE_CHANGE * 100:.0f} %"),
-    ("silent", "!", "silent, no regression"),
-    ("failing", "✕", "failing, no regression"),
-    ("fresh", "", "run within a day"),
-    ("recent", "3d", "run within 7 days"),
-    ("old", "9d", "older"),
-    ("none", "–", "no runs"),
-)
+def _make_square(host: HostRow) -> str:
+    run, kind = host.last_run, _find_kind(host)
+    state = "" if kind in ("unchanged", "none") else f"{_describe_state(kind, host)}; "
+    failed = f", failed: {describe_error(run.error)}" if run and run.error else ""
+    last = f"last run {describe_age(run.started_at)}{failed}" if run else "no runs"
+    return f'<i class="{kind}" title="{escape(f"{host.name}: {state}{last}")}"></i>'
 
 
-def _list_keys(cells: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
-    counts = Counter(cell["kind"] for cell in cells)
-    return tuple(
-        {"kind": kind, "text": text, "label": label, "count": counts[kind]}
-        for kind, text, label in _LABELS
-        if counts[kind]
+def summarize_state(hosts: FleetHosts, incidents: Sequence[Incident], open_count: int) -> str:
+    """Return the finding: "db-09: IOPS −18 % in 8 of 20 series; 2 more open incidents, 1 silent host"."""
+    # What is in parentheses is in the list below.
+    first = re.sub(r" \([^()]*\)", "", incidents[0].title) if incidents else "No open incidents"
+    counts = (
+        (open_count - 1, "more open incident"),
+        (len(hosts.silent), "silent host"),
+        (len(hosts.failing), "failing host"),
+    )
+    others = ", ".join(format_count(count, noun) for count, noun in counts if count > 0)
+    return f"{first}{';' if incidents and others else ',' if others else ''} {others}".strip()
+
+
+def make_change_rows(changes: Sequence[RecentChange], incidents: Sequence[Incident]) -> list[dict[str, Any]]:
+    """Return the newest changes, each with the open incident whose most likely cause it is."""
+    return [
+        {
+            "letter": letter,
+            "since_at": change.since_at,
+            "text": f"{DIMENSIONS[change.name].label} {describe_value(change.name, change.before)} →"
+            f" {describe_value(change.name, change.after)}",
+            "url": link_comparison(change.name, change.before, change.after),
+            "where": name_scopes([f"host:{scope}" for scope in change.scopes]),
+            "incident": (row := _find_caused(change, incidents)),
+            "size": row and make_size(row.relative, None, None, is_regression=row.is_regression),
+        }
+        for letter, change in letter_changes(changes)
+    ]
+
+
+def _find_caused(change: RecentChange, incidents: Sequence[Incident]) -> Incident | None:
+    wanted = (change.name, str(change.before), str(change.after))
+    return next(
+        (
+            row
+            for row in incidents
+            for suspect in row.suspects[:1]
+            if (suspect["name"], str(suspect["before"]), str(suspect["after"])) == wanted
+        ),
+        None,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryFact:
-    """One fact: text before the link, the linked text ("" without a link), its address, text after it."""
-
-    before: str
-    linked: str = ""
-    url: str = ""
-    after: str = ""
-
-
-def summarize_state(hosts: FleetHosts, open_incidents: int) -> str:
-    """Return the finding: "2 open incidents, 1 silent host, 1 failing host"."""
-    parts = [format_count(open_incidents, "open incident") if open_incidents else "No open incidents"]
-    if silent := len(hosts.silent):
-        parts.append(format_count(silent, "silent host"))
-    if failing := len(hosts.failing):
-        parts.append(format_count(failing, "failing host"))
-    return ", ".join(parts)
-
-
-def list_summary_facts(
-    hosts: FleetHosts, *, open_incidents: int, most_severe: Sequence[Incident], suffix: str = ""
-) -> list[SummaryFact]:
-    """Return the facts of the summary: active hosts, open incidents, silent and failing hosts.
-
-    suffix: query of links to lists, as the filter of the page.
-    """
-    facts = [_describe_active(hosts, suffix)]
-    if not most_severe:
-        facts.append(SummaryFact("No incident is open."))
-    else:
-        worst = most_severe[0]
-        facts += [
-            SummaryFact(
-                "", format_count(open_incidents, "open incident"), f"{reverse('incidents')}{suffix}", "."
-            ),
-            SummaryFact(
-                "Most severe: ",
-                worst.title,
-                reverse("incident", args=[worst.id]),
-                f" ({worst.severity} severity).",
-            ),
-        ]
-    facts += [_describe_hosts(hosts.silent, "silent"), _describe_hosts(hosts.failing, "failing")]
-    return facts
-
-
-def _describe_active(hosts: FleetHosts, suffix: str) -> SummaryFact:
-    days = f"the last {ACTIVE_WITHIN.days} days"
-    if not hosts.count and suffix:
-        return SummaryFact("No hosts match the filter.")
-    if not hosts.count:
-        return SummaryFact("No hosts are ", "enrolled", reverse("hosts"), ".")
-    verb = "has" if hosts.active_count == 1 else "have"
-    return SummaryFact(
-        "",
-        f"{format_integer(hosts.active_count)} of {format_count(hosts.count, 'host')}",
-        f"{reverse('hosts')}{suffix}",
-        f" {verb} a run in {days}.",
-    )
-
-
-def _describe_hosts(hosts: Sequence[HostRow], state: str) -> SummaryFact:
-    """Return how many hosts are silent or failing, with the first as a link."""
-    if not hosts:
-        return SummaryFact(f"No host is {state}.")
-    first = hosts[0].name
-    start = (
-        f"1 host is {state}: "
-        if len(hosts) == 1
-        else f"{format_integer(len(hosts))} hosts are {state}, longest "
-    )
-    return SummaryFact(start, first, reverse("host", args=[first]), ".")
-
-
-_RUNS: Final = 6
-_STUDIES: Final = 6
-_VIEWS: Final = 8
 _INCIDENTS_SHOWN: Final = 5
-# Read for the count of those that nobody acknowledged.
+# Read for the count of those that nobody acknowledged, and for the effects of changes.
 _INCIDENTS_READ: Final = 50
 
 
 @require_safe
 @may_read
 def home(request: HttpRequest) -> HttpResponse:
-    """Show the overview; above it, or alone without runs, the first steps of a new installation."""
-    bar = make_filter_bar(request, keep=RANGE)
+    """Show the overview; of a new installation its first results, or those of the sample, and the next step."""
+    bar = replace(make_filter_bar(request), time_range=make_time_range(request.GET, presets=DAY_PRESETS))
     errors: list[str] = []
     time_range = read_time_range(request.GET, errors)
-    time_range.read_days(usual=1, errors=errors)
+    days = time_range.read_days(usual=DAYS, errors=errors)
     if (answer := settle_filter(request, bar, errors)) is not None:
         return answer
-    page = list_runs(RunFilter(match=bar.filter), limit=_RUNS)
-    installation = read_installation(sample_host=SAMPLE_HOST)
-    context: dict[str, Any] = {
-        "title": "Welcome to benchapp",
-        "installation": installation,
-        "sample_host": SAMPLE_HOST,
-        "steps": list_first_steps(make_base_url(request)) if installation["is_new"] else None,
-        "problems": read_readiness().problems if can(find_visitor(request), Role.ADMIN) else (),
-    }
-    if not page.items and not bar.text:
-        return render(request, "overview/overview.html", context)
+    visitor = find_visitor(request)
     filter = bar.filter if bar.filter.terms or bar.filter.words else None
     hosts = read_fleet_hosts(filter, without=SAMPLE_HOST)
     asked = IncidentFilter(tab=Tab.OPEN, match=bar.filter)
     severe = list_most_severe(asked, limit=_INCIDENTS_READ)
     incidents = severe.items
+    installation = read_installation(sample_host=SAMPLE_HOST)
+    context: dict[str, Any] = {
+        "problems": read_readiness().problems if can(visitor, Role.ADMIN) else (),
+        "pins": list_pinned_charts(visitor) if visitor else (),
+        "suffix": f"?{urlencode({'q': bar.text})}" if filter else "",
+        "host_count": hosts.count,
+        "host_groups": group_hosts(hosts.hosts),
+        "host_states": list_host_states(hosts),
+        "hosts_omitted": hosts.count - len(hosts.hosts),
+        "attention": _read_attention(request, incidents, hosts),
+    }
+    if installation["is_new"] and not bar.text and not incidents:
+        context |= _introduce(request, installation)
+        context["has_trouble"] = context["attention"] or hosts.silent or hosts.failing
+        return render(request, "overview/newcomer.html", context)
     open_count = count_tabs(asked)[Tab.OPEN] if severe.next_cursor else len(incidents)
-    suffix = f"?{urlencode({'q': bar.text})}" if filter else ""
-    columns, runs = make_run_lines(page.items)
-    visitor = find_visitor(request)
     context |= {
-        "title": summarize_state(hosts, open_count),
+        "title": summarize_state(hosts, incidents, open_count)
+        if hosts.count or incidents
+        else "No hosts match",
         "bar": bar,
-        "has_content": True,
-        "is_filtered": filter is not None,
-        "suffix": suffix,
-        "facts": list_summary_facts(hosts, open_incidents=open_count, most_severe=incidents, suffix=suffix),
+        "scope": _describe_scope(bar.filter, hosts),
+        "range_text": name_range(days),
         "incidents": make_incident_lines(incidents[:_INCIDENTS_SHOWN]),
         "open_count": open_count,
-        "strip": make_host_strip(hosts),
-        "excluded": () if page.items else explain_empty(bar, has_runs),
-        "chart_names": CHART_TITLES.items(),
-        # The charts have the whole query, so that their links to this page keep the filter.
-        "chart_query": request.GET.urlencode() if time_range.query else "",
-        "range": make_time_range(request.GET, presets=DAY_PRESETS),
-        "retained": [("q", bar.text)] if bar.text else [],
-        "pins": list_pinned_charts(visitor) if visitor else (),
-        "attention": _read_attention(request, incidents, hosts),
-        "environment_changes": make_change_links(list_recent_changes(filter)),
-        "series": [_make_row(series) for series in read_recent_series(filter)],
-        "columns": columns,
-        "runs": runs,
-        "studies": list_studies(limit=_STUDIES).items,
-        "views": list_view_lines(visitor)[:_VIEWS],
+        "excluded": () if hosts.count else explain_empty(bar, has_runs),
+        "chart_query": request.GET.urlencode(),
+        "changes": make_change_rows(list_recent_changes(filter), incidents),
     }
     return render(request, "overview/overview.html", context)
+
+
+def _describe_scope(filter: Filter, hosts: FleetHosts) -> str:
+    """Return "Pool web · 47 of 48 hosts ran in the last 7 days"."""
+    days = f"the last {ACTIVE_WITHIN.days} days"
+    selected = f"{described} · " if (described := describe_filter(filter)) else ""
+    return (
+        f"{selected}{format_integer(hosts.active_count)} of {format_count(hosts.count, 'host')} ran in {days}"
+    )
+
+
+def _introduce(request: HttpRequest, installation: dict[str, Any]) -> dict[str, Any]:
+    """Return what a new installation shows: its runs, else the sample, else how to get the first result."""
+    steps = list_first_steps(make_base_url(request))
+    if not installation["runs"] and not installation["sample_runs"]:
+        return {"title": "Welcome to benchapp", "steps": steps, "installation": installation}
+    sign = "-" if installation["runs"] else ""
+    panel = make_panel(
+        request, StudyPanel(PanelKind.SCALING, f"q={sign}host:{SAMPLE_HOST}"), 1, has_links=True
+    )
+    newest = list_runs(RunFilter(match=parse_filter(f"-host:{SAMPLE_HOST}")), limit=1).items
+    return {
+        "title": describe_first_run(newest[0])
+        if newest
+        else "No results of your hosts yet: this is the sample",
+        "installation": installation,
+        "panel": panel,
+        "kinds": list_kinds([panel]),
+        "run": newest[0] if newest else None,
+        "sample_host": SAMPLE_HOST,
+        "command": steps["agent"][-1],
+        "needed": NEW_BELOW,
+    }
+
+
+def describe_first_run(run: RunRow) -> str:
+    """Return the finding: "db-01: random read 73 200 IOPS, sequential read 1 240 MB/s"."""
+    facts: list[str] = []
+    for rw, metric in (("randread", "iops"), ("read", "bandwidth_bytes_per_s"), ("randwrite", "iops")):
+        known = [each for each in run.measurements if each.rw == rw and getattr(each, metric) is not None]
+        if known and len(facts) < 2:
+            facts.append(f"{name_rw(rw)} {format_metric_value(getattr(known[0], metric), CATALOG[metric])}")
+    return f"{run.host_name}: {', '.join(facts) if facts else 'first run stored'}"
 
 
 def _read_attention(
@@ -482,15 +431,3 @@ def _read_attention(
         paused=list_paused_subscriptions(visitor) if visitor else [],
         agent_version=read_agent_version(),
     )
-
-
-def _make_row(series: SeriesLevel) -> dict[str, Any]:
-    level = series.level
-    return {
-        "series": series,
-        "value": format_metric_value(level.median, series.metric),
-        "title": f"median of {level.n} runs{describe_previous(level, series.metric)}",
-        "mark": show_mark(series.mark, metric=series.metric.name),
-        "sparkline": make_sparkline(level.recent),
-        "age": format_age(level.last_at),
-    }

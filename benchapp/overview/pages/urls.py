@@ -65,7 +65,7 @@ register_converter(ShareTokenConverter, "share_token")
 
 urlpatterns = [
     page("", overview.home, "overview", "Overview", "home start", keeps=RANGED),
-    page("overview/charts/<slug:chart_name>/", overview_charts.overview_chart, "overview#charts"),
+    page("overview/charts/regressions/", overview_charts.regressions, "overview#regressed-series"),
     path("overview/pins/add", charts.add_pin, name="add_pin"),
     page("overview/pins/<int:pin_id>/", charts.pinned_chart, "overview#pinned-charts"),
     path("overview/pins/<int:pin_id>/change", charts.change_pin, name="change_pin"),

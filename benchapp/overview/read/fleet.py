@@ -1,29 +1,33 @@
-"""Throughput of the fleet by pattern and day, relative to each series' own level; changes and submissions over time."""
+"""The fleet by day: series that are worse, throughput by pattern relative to each series' level, submissions."""
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import partial
+from itertools import accumulate, groupby
+from operator import itemgetter
 from typing import Annotated, Final
 
 import numpy as np
 from django.db import connection
-from django.db.models import Min, Q
+from django.db.models import Min
 from django.utils import timezone
 from msgspec import Meta, Struct
 from numpy.typing import NDArray
 from psycopg import sql
 
 from benchapp.catalog.dimensions import name_rw, split_pattern
-from benchapp.catalog.metrics import list_detected_metrics
+from benchapp.catalog.grammar import Filter
 from benchapp.detection.rules.levels import Quantiles, find_stale_after
 from benchapp.detection.rules.recovery import find_recoveries
-from benchapp.framework.read.binary_columns import DAYS_S, fetch_arrays, read_cached, to_us
+from benchapp.framework.read.binary_columns import DAYS_S, fetch_arrays, fetch_rows, read_cached, to_us
 from benchapp.framework.read.days import DayRange
-from benchapp.incidents.rules.incidents import measure_multiple
-from benchapp.models import Change, ChangeState, Series, State, Submission
-from benchapp.models.coverage import match_maintenance, read_thresholds
+from benchapp.incidents.read.series_status import IS_OPEN, LIVE
+from benchapp.models import STATED_CHANGE, Change, ChangeState, Series, State, Submission
+from benchapp.models.coverage import match_maintenance
+from benchapp.models.filtering import match_series
 from benchapp.series.read.levels import find_level, read_levels
 
 
@@ -72,23 +76,16 @@ class PatternDays:
 
 @dataclass(frozen=True, slots=True)
 class FleetDays:
-    """The patterns that have series, over some days. Values: 1 is the level of the series.
-
-    below: series of these patterns, of all and not of the sample, whose level fell by its smallest change or more;
-    below_scopes: their scopes, in alphabetical order.
-    """
+    """The patterns that have series, over some days. Values: 1 is the level of the series."""
 
     range: DayRange
     patterns: tuple[PatternDays, ...]
-    below: int
-    below_scopes: tuple[str, ...]
 
 
 def read_fleet_days(days: DayRange | None = None) -> FleetDays:
-    """Return the quantiles of each pattern and day, and the series that are below.
+    """Return the quantiles of each pattern and day.
 
-    Two queries if the patterns are cached, which may be a minute old; else four and those of maintenance; three more
-    with regressions.
+    No query if they are cached, which may be for a minute; else four and those of maintenance.
 
     days: by default 90 up to today. The value of a series on a day (UTC) is that of its last valid run up to the end of
     the day, until it is stale, divided by the median of the level that the series had when the days began, or of its
@@ -98,8 +95,7 @@ def read_fleet_days(days: DayRange | None = None) -> FleetDays:
     days = days or DayRange(timezone.now(), DAYS)
     first, count = days.first, days.count
     patterns = read_cached("fleet", first, count, load=partial(_read_patterns, first, count), age_s=DAYS_S)
-    below = _find_losses(_begin(first), min(_begin(first + count * _DAY), days.end_at))
-    return FleetDays(days, patterns, len(below), tuple(sorted(set(below.values()))))
+    return FleetDays(days, patterns)
 
 
 def _read_patterns(first: date, count: int) -> tuple[PatternDays, ...]:
@@ -123,36 +119,6 @@ def _make_pattern(pattern: str, values: NDArray[np.float64], *, is_sample: bool)
         tuple(find_day_quantiles(carried)),
         tuple((~np.isnan(measured)).sum(axis=0).tolist()),
     )
-
-
-def _find_losses(from_at: datetime, to_at: datetime) -> dict[int, str]:
-    """Return the series, with their scopes, that are below the level that they had when the days began."""
-    patterns = Q()
-    for rw in PATTERNS:
-        patterns |= Q(series__rw=rw, series__direction=split_pattern(rw)[1])
-    regressed = Change.objects.filter(
-        patterns,
-        metric__in=list_detected_metrics([METRIC]),
-        state__in=(ChangeState.PROVISIONAL, ChangeState.CONFIRMED),
-        is_regression=True,
-        started_at__gte=from_at,
-        started_at__lt=to_at,
-    )
-    scopes = dict(regressed.values_list("series_id", "series__scope").distinct())
-    if not scopes:
-        return {}
-    levels, thresholds = read_levels(list(scopes), [METRIC]), read_thresholds(scopes)
-    below = []
-    for series_id in scopes:
-        known = levels[series_id][METRIC]
-        last = find_level(known, to_at)
-        reference = find_level(known, from_at) or (known[0] if known else None)
-        if last is None or reference is None or not reference.median:
-            continue
-        relative = last.median / reference.median - 1
-        if relative < 0 and measure_multiple(relative, thresholds[series_id][METRIC]) >= 1:
-            below.append(series_id)
-    return {series_id: scopes[series_id] for series_id in below}
 
 
 def _begin(day: date) -> datetime:
@@ -247,6 +213,87 @@ def _carry(days: NDArray[np.float64], *, reach: int) -> NDArray[np.float64]:
     places = np.arange(len(days))
     last = np.maximum.accumulate(np.where(np.isnan(days), -1, places))
     return np.where((last >= 0) & (places - last <= reach), days[last], np.nan)
+
+
+# A million series need not be counted one by one.
+SERIES_COUNTED_MAXIMUM: Final = 100_000
+_READ_REGRESSIONS: Final = (
+    "SELECT change.series_id, change.started_at,"  # noqa: S608
+    f" CASE WHEN NOT {IS_OPEN} THEN coalesce(incident.recovered_at, incident.resolved_at, (SELECT min(next.started_at)"
+    "  FROM benchapp_change next WHERE next.series_id = change.series_id AND next.metric = change.metric"
+    "  AND next.started_at > change.started_at AND next.state <> 'withdrawn'), change.started_at) END"
+    " FROM benchapp_incident incident JOIN benchapp_change change ON change.incident_id = incident.id"
+    " WHERE (incident.is_open OR coalesce(incident.recovered_at, incident.resolved_at) >= %s)"
+    f" AND change.is_regression AND change.state = ANY(%s) AND change.started_at < %s AND {STATED_CHANGE}"
+    "{of_filter} ORDER BY change.series_id, change.started_at"
+)
+
+
+class RegressedDay(Struct, frozen=True):
+    """The series that were worse than their earlier level at the end of a day (UTC), or now."""
+
+    day: Annotated[date, Meta(description="UTC")]
+    open: Annotated[int, Meta(description="series with a regression of that day that is still open")]
+    ended: Annotated[int, Meta(description="other series; they recovered, or the level was accepted")]
+
+
+@dataclass(frozen=True, slots=True)
+class RegressedDays:
+    """Days without a gap, oldest first. series_count: measured in them, at most SERIES_COUNTED_MAXIMUM + 1."""
+
+    range: DayRange
+    series_count: int
+    days: tuple[RegressedDay, ...]
+
+
+def read_regressed_days(days: DayRange | None = None, filter: Filter | None = None) -> RegressedDays:
+    """Return how many series of the filter were worse than their earlier level, by day; two queries.
+
+    days: by default 90 up to today. A regression counts from its first run until it recovered or was resolved, in any
+    metric; a series counts once.
+    """
+    days = days or DayRange(timezone.now(), DAYS)
+    ends = [min(_begin(day + _DAY), days.end_at) for day in days.dates]
+    text, values = "", []
+    if filter:
+        own, parameters = Series.objects.filter(match_series(filter)).values("pk").query.sql_with_params()
+        text, values = f"IN ({own})", list(parameters)
+    rows = fetch_rows(
+        _READ_REGRESSIONS.replace("{of_filter}", f" AND change.series_id {text}" if text else ""),
+        [_begin(days.first), LIVE, days.end_at, *values],
+    )
+    ((series_count,),) = fetch_rows(
+        "SELECT count(*) FROM (SELECT FROM benchapp_series WHERE last_at >= %s AND first_at < %s"  # noqa: S608
+        f"{f' AND id {text}' if text else ''} LIMIT %s) AS counted",
+        [_begin(days.first), days.end_at, *values, SERIES_COUNTED_MAXIMUM + 1],
+    )
+    begun, ended = [0] * (len(ends) + 1), [0] * (len(ends) + 1)
+    for _, of_series in groupby(rows, key=itemgetter(0)):
+        spans = [
+            (bisect_right(ends, start), None if end is None else bisect_right(ends, end))
+            for _, start, end in of_series
+        ]
+        _count_spans(spans, begun, ended)
+    counts = zip(days.dates, accumulate(begun), accumulate(ended), strict=False)
+    return RegressedDays(days, series_count, tuple(RegressedDay(*count) for count in counts))
+
+
+def _count_spans(spans: Sequence[tuple[int, int | None]], begun: list[int], ended: list[int]) -> None:
+    """Add a series to the days that its spans cover; spans: (first place, place behind or None), by their start.
+
+    begun, ended: differences to the day before, of spans that are open and of others.
+    """
+    last = len(begun) - 1
+    open_from = min((first for first, behind in spans if behind is None), default=last)
+    begun[open_from] += 1
+    begun[last] -= 1
+    covered = 0
+    for first, behind in spans:
+        start, end = max(first, covered), min(open_from if behind is None else behind, open_from)
+        if end > start:
+            ended[start] += 1
+            ended[end] -= 1
+            covered = end
 
 
 WEEKS: Final = 13

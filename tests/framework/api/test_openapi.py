@@ -188,6 +188,7 @@ EXAMPLES_OF_ANSWERS = [
     ("GET", "/api/v1/fleet/changes", {}, None),
     ("GET", "/api/v1/fleet/levels", {}, None),
     ("GET", "/api/v1/fleet/levels", {"format": "csv"}, None),
+    ("GET", "/api/v1/fleet/regressions", {"q": "bs:4k"}, None),
     ("GET", "/api/v1/fleet/submissions", {}, None),
     ("GET", "/api/v1/layouts", {"iops": "1"}, None),
     ("GET", "/api/v1/layouts", {"iops": "1", "format": "csv"}, None),

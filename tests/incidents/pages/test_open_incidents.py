@@ -73,7 +73,7 @@ def test_marks_and_counts_have_the_open_one(planted: tuple[Series, Series]) -> N
 @pytest.mark.parametrize(
     ("path", "sentence"),
     [
-        ("/", "1 open incident"),
+        ("/", "Incidents 1 open"),
         ("/hosts/", "1 with open regressions"),
         ("/hosts/db-1/", "1 open regression"),
         ("/hosts/db-2/", "No open regressions"),

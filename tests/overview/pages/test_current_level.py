@@ -178,7 +178,6 @@ def test_pages_show_the_stored_level_and_link_its_incident(
     text = format_value(level.median, "operations/s")
     incident = f"/incidents/{Incident.objects.get().pk}/" if mark else None
     places = {
-        "overview": reverse("home"),
         "matrix": reverse("matrix"),
         "scaling": reverse("scaling"),
         "series": reverse("series", args=[series.pk]),

@@ -1,7 +1,5 @@
 """The overview page."""
 
-import itertools
-import re
 from datetime import timedelta
 
 import pytest
@@ -11,9 +9,8 @@ from django.utils import timezone
 
 from benchapp.fio.output import PARSER_VERSION
 from benchapp.intake.importing.sample import load_sample
-from benchapp.judge import judge_due, judge_series
+from benchapp.judge import judge_series
 from benchapp.models import Host, Run, State, Submission, User
-from tests.detection.write.judging import make_level
 from tests.factories import (
     calculate_levels,
     make_change,
@@ -26,6 +23,7 @@ from tests.factories import (
     make_submission,
     make_target,
     make_user,
+    make_workload,
 )
 from tests.pages import Page
 from tests.received_notices import make_subscription
@@ -53,11 +51,17 @@ def make_silent(host: Host, *, days: int = 3) -> None:
     )
 
 
-def list_cells(page: Page) -> dict[str, dict[str, str | None]]:
-    """Return the attributes of the cells of hosts by path."""
-    start = next(place for place, (_, named) in enumerate(page.tags) if "data-host-strip" in named)
-    cells = itertools.takewhile(lambda tag: tag[0] in ("a", "span"), page.tags[start + 1 :])
-    return {str(named["href"]): named for tag, named in cells if tag == "a"}
+def list_squares(page: Page) -> dict[str, tuple[str | None, str]]:
+    """Return kind and text of the square of each host."""
+    titles = [
+        (named["class"], str(named["title"])) for tag, named in page.tags if tag == "i" and named.get("title")
+    ]
+    return {title.partition(":")[0]: (kind, title.partition(": ")[2]) for kind, title in titles}
+
+
+def mature() -> None:
+    """Store twenty runs, so that the overview is not that of a new installation."""
+    add([100.0] * 20, host="lab-1")
 
 
 def test_empty_server_shows_the_first_steps(viewer: Client) -> None:
@@ -65,123 +69,150 @@ def test_empty_server_shows_the_first_steps(viewer: Client) -> None:
 
     assert "Welcome to benchapp" in page.words
     assert "No results yet" in page.words
-    assert "No run of your hosts is stored yet" in page.words
-    assert "make up SAMPLE=1" in page.words
     assert sum(name == "button" and "data-copy" in named for name, named in page.tags) >= 3
 
 
-def test_new_installation_names_its_sample_data(viewer: Client) -> None:
+def test_sample_alone_is_shown_as_a_chart_and_named(viewer: Client) -> None:
     load_sample()
-    judge_due()
-    add([1.0], host="db-01")
 
     page = Page(viewer.get(reverse("home")))
 
-    assert "1 run stored besides the sample" in page.words
-    assert re.search(r"runs of the host ebs-2013, published Amazon EBS benchmarks", page.words)
-    assert "Next: three ways to get more results" in page.words
-    # The sample is not a host that reports, and no host that needs attention.
-    assert "of 1 host" in page.words
-    assert list(list_cells(page)) == [reverse("host", args=["db-01"])]
+    assert "No results of your hosts yet: this is the sample" in page.words
+    assert "Published Amazon EBS benchmarks of 2013, none of them measured by this server" in page.words
+    assert "levels off at" in page.words
+    assert any("data-scaling" in named for _, named in page.tags)
+    assert f"{reverse('hosts')}#add" in page.links
+
+
+def test_first_run_is_shown_as_a_chart_with_the_next_step(viewer: Client) -> None:
+    load_sample()
+    run = make_run(make_host("db-01"))
+    make_measurement(run, make_series(workload=make_workload(rw="randread")), iops=73_200.0)
+    make_measurement(run, make_series(workload=make_workload(rw="read")), bandwidth_bytes_per_s=1.24e9)
+    calculate_levels()
+
+    page = Page(viewer.get(reverse("home")))
+
+    assert "db-01: random read 73 200 IOPS, sequential read 1.24 GB/s" in page.words
+    assert "ebs-2013" not in page.words
+    assert any("data-scaling" in named for _, named in page.tags)
+    assert "1 of 20 runs" in page.words
+    assert "schedule install" in page.words
+    assert {reverse("run", args=[run.pk]), "/scaling/?q=host:ebs-2013"} <= set(page.links)
 
 
 def test_new_installation_ends_with_twenty_runs(viewer: Client) -> None:
     add([1.0] * 19, host="db-01")
-    assert "New installation" in Page(viewer.get(reverse("home"))).words
+    assert "19 of 20 runs" in Page(viewer.get(reverse("home"))).words
 
     add([1.0], host="db-02")
 
-    assert "New installation" not in Page(viewer.get(reverse("home"))).words
+    assert "of 20 runs" not in Page(viewer.get(reverse("home"))).words
 
 
-def test_open_changes_come_first(viewer: Client) -> None:
-    add(make_level(100.0, 34), host="db-unchanged")
-    add(make_level(100.0, 24) + make_level(80.0, 10), host="db-worse")
-    add(make_level(100.0, 24) + make_level(130.0, 10), host="db-better")
-    add([9.0], host="db-timed", metric="elapsed_s")
-
-    words = Page(viewer.get(reverse("home"))).words
-    series = words[words.index("Changed series") :]
-
-    assert "1 open incident" in words
-    assert "▼ −20 % since" in series
-    assert series.index("db-worse") < series.index("db-better") < series.index("db-unchanged")
-    assert "▲ +30 % since" in series
-    assert "9.00 s" in series
-
-
-def test_summary_has_the_numbers_of_the_pages_that_it_links(viewer: Client) -> None:
+def test_title_has_the_numbers_of_the_pages_that_the_overview_links(viewer: Client) -> None:
     now = timezone.now()
     series = [add([100.0] * 7 + [80.0] * 5, host=f"db-{number}") for number in range(3)]
     Host.objects.update(last_seen_at=now)
     Run.objects.filter(host__name="db-2").update(started_at=now - timedelta(days=8))
     make_silent(series[2].host)
     make_incident(changes=[make_change(series[0])], severity="medium", title="medium one")
-    make_incident(changes=[make_change(series[1])], severity="high", title="severe one")
+    make_incident(changes=[make_change(series[1])], severity="high", title="severe one (−9 to −30 %) of db-1")
     make_incident(changes=[make_change(series[2])], state="resolved", title="resolved one")
 
     page = Page(viewer.get(reverse("home")))
     incidents = Page(viewer.get(reverse("incidents"))).words
 
-    assert "2 open incidents, 1 silent host" in page.words
-    assert "2 of 3 hosts have a run in the last 7 days." in page.words
-    assert "2 open incidents. Most severe: severe one (high severity)." in page.words
-    assert "1 host is silent: db-2." in page.words
-    assert page.words.index("severe one") < page.words.index("medium one")
+    assert "severe one of db-1; 1 more open incident, 1 silent host" in page.words
+    assert "2 of 3 hosts ran in the last 7 days" in page.words
+    assert "1 silent: db-2 for " in page.words
+    assert page.words.index("severe one (") < page.words.index("medium one")
     assert "resolved one" not in page.words
     assert incidents.count("severe one") == incidents.count("medium one") == 1
     assert "1 silent" in Page(viewer.get(reverse("hosts"))).words
 
 
 def test_title_reports_no_incidents(viewer: Client) -> None:
-    add([100.0] * 12, host="db-01")
+    mature()
     Submission.objects.update(parser_version=PARSER_VERSION)
 
     words = Page(viewer.get(reverse("home"))).words
 
     assert "No open incidents" in words
-    assert "Nothing: no silent or failing hosts" in words
+    assert "1 unchanged" in words
+    assert "Needs attention" not in words
 
 
-def test_cells_show_regression_silence_failure_and_age(viewer: Client) -> None:
+def test_squares_and_list_show_the_same_hosts(viewer: Client) -> None:
     now = timezone.now()
+    mature()
     worse = add([100.0] * 12, host="db-worse")
     make_incident(changes=[make_change(worse, before=100.0, after=70.0)])
     make_silent(worse.host)
     make_silent(add([100.0], host="db-silent").host)
     make_run(make_host("db-failed"), started_at=now - timedelta(days=2), error=5)
-    make_run(make_host("db-fresh"), started_at=now)
-    make_run(make_host("db-old"), started_at=now - timedelta(days=9))
     make_host("db-none")
     make_host("db-retired", retired_at=now)
 
     page = Page(viewer.get(reverse("home")))
-    cells = list_cells(page)
+    squares = list_squares(page)
 
-    assert "✕ db-failed" in page.words
-    assert "d✕" not in page.words
-    kinds = {path.split("/")[2]: named["class"] for path, named in cells.items()}
-    assert kinds == {
-        "db-failed": "recent",
-        "db-fresh": "fresh",
+    assert {name: kind for name, (kind, _) in squares.items()} == {
+        "db-failed": "unchanged",
         "db-none": "none",
-        "db-old": "old",
         "db-silent": "silent",
-        "db-worse": "worse-2",
+        "db-worse": "regressed",
+        "lab-1": "unchanged",
     }
-    titles = {path.split("/")[2]: str(named["title"]) for path, named in cells.items()}
-    assert "▼ IOPS −30 % since" in titles["db-worse"]
-    assert "silent for 22 h" in titles["db-worse"]
-    assert "failed: error 5 (Input/output error)" in titles["db-failed"]
-    assert "last run 9 d ago" in titles["db-old"]
-    assert "no runs" in titles["db-none"]
+    assert squares["db-worse"][1].startswith("▼ IOPS −30 % since")
+    assert "failed: error 5 (Input/output error)" in squares["db-failed"][1]
+    assert squares["db-none"][1] == "no runs"
+    assert (
+        "2 unchanged 1 regressed: db-worse 2 silent: db-worse for 22 h, db-silent for 22 h 1 without runs"
+        in page.words
+    )
+    assert {"/hosts/db-worse/", "/hosts/db-silent/"} <= set(page.links)
+
+
+def test_hosts_are_grouped_by_name(viewer: Client) -> None:
+    mature()
+    for name in ("web-1", "web-2", "cache01", "9"):
+        make_host(name)
+
+    groups = viewer.get(reverse("home")).context["host_groups"]
+
+    assert [(name, squares.count("<i ")) for name, squares in groups] == [
+        ("", 1),
+        ("cache", 1),
+        ("lab", 1),
+        ("web", 2),
+    ]
+
+
+def test_change_names_the_incident_whose_likely_cause_it_is(viewer: Client) -> None:
+    mature()
+    host = make_host("db-1")
+    series = make_series(host=host)
+    for hour, kernel in enumerate(("5.15", "6.1")):
+        at = timezone.now() - timedelta(days=2) + timedelta(hours=hour)
+        run = make_run(host, started_at=at, environment=make_environment(kernel=kernel))
+        make_measurement(run, series, iops=1000.0)
+    before = Page(viewer.get(reverse("home"))).words
+    suspect = {"name": "kernel", "before": "5.15", "after": "6.1"}
+    row = make_incident(changes=[make_change(series)], suspects=[suspect])
+
+    page = Page(viewer.get(reverse("home")))
+
+    assert "Kernel 5.15 → 6.1db-1no open incident" in before
+    assert "Kernel 5.15 → 6.1db-1▼ −15 % 1 series" in page.words
+    assert page.links.count(reverse("incident", args=[row.pk])) == 2
+    assert "/compare/?a=kernel:5.15&b=kernel:6.1" in page.links
 
 
 def test_what_needs_attention_is_linked_to_its_action(editor: Client) -> None:
     now = timezone.now()
-    series = add([100.0] * 12, host="db-01")
-    make_silent(series.host)
-    make_incident(changes=[make_change(series)], severity="high", state="new")
+    mature()
+    make_incident(changes=[make_change(add([100.0] * 12, host="db-01"))], severity="high", state="new")
     failed = make_run(make_host("db-02", agent_version="0.0.9"), started_at=now, error=5)
     reason = {"reason_code": "no-report", "reason": "the output contains no report"}
     make_submission(state=State.REJECTED, received_at=now, settled_at=now, **reason)
@@ -196,7 +227,6 @@ def test_what_needs_attention_is_linked_to_its_action(editor: Client) -> None:
     words = page.words[page.words.index("Needs attention") :]
 
     assert "1 incident high severity not acknowledged for" in words
-    assert "db-01 silent for 22 h" in words
     assert f"Run {failed.pk} failed latest run of db-02, error 5" in words
     assert "1 upload rejected in the last 7 days: no-report" in words
     assert "1 upload waiting to be processed, oldest received 10 min ago" in words
@@ -213,18 +243,10 @@ def test_what_needs_attention_is_linked_to_its_action(editor: Client) -> None:
 
 
 def test_paused_subscriptions_of_others_are_not_shown(viewer: Client) -> None:
-    add([1.0], host="db-01")
+    mature()
     make_subscription(make_user(), is_active=False, paused_reason="20 failures in a row")
 
     assert "paused" not in Page(viewer.get(reverse("home"))).words
-
-
-def test_chart_pages_are_linked(viewer: Client) -> None:
-    add([1.0], host="db-01")
-
-    page = Page(viewer.get(reverse("home")))
-
-    assert {reverse(name) for name in ("scaling", "matrix", "history", "compare")} <= set(page.links)
 
 
 @pytest.mark.parametrize("count", [3, 500])
@@ -232,18 +254,18 @@ def test_overview_runs_as_many_queries_for_500_hosts_as_for_3(
     viewer: Client, django_assert_num_queries, count: int
 ) -> None:
     for number in range(3):
-        add([1.0], host=f"db-{number}")
+        add([1.0] * 8, host=f"db-{number}")
     Host.objects.bulk_create(Host(name=f"web-{number}") for number in range(count - 3))
     make_silent(Host.objects.latest("pk"))
 
-    # Session, person; runs (2), measurements, counts; installation; totals, hosts, schedules, failures,
-    # newest runs, marks; incidents; uploads rejected, waiting, outdated; subscriptions; pins; environment changes;
-    # series, their rows, last points, levels (2), marks; studies; new incidents.
-    with django_assert_num_queries(28):
+    # Session, person; open incidents; installation; pins; totals, hosts, schedules, failures, newest runs, marks;
+    # incidents; uploads rejected, waiting, outdated; subscriptions; environment changes.
+    with django_assert_num_queries(17):
         viewer.get(reverse("home"))
 
 
 def test_filter_selects_what_the_overview_shows(viewer: Client) -> None:
+    mature()
     for name in ("db-1", "web-1"):
         host = make_host(name)
         series = make_series([1000.0, 850.0], host=host)
@@ -254,15 +276,12 @@ def test_filter_selects_what_the_overview_shows(viewer: Client) -> None:
     everything = Page(viewer.get("/"))
 
     assert "db-1: IOPS down" in page.words and "web-1" not in page.words
-    assert page.words.count("1 open incident") >= 1
-    assert list(list_cells(page)) == ["/hosts/db-1/"]
-    assert "These charts show the whole fleet" in page.words
-    assert "uploads and subscriptions of the whole server" in page.words
-    assert {"/incidents/?q=host%3Adb-%2A", "/hosts/?q=host%3Adb-%2A", "/runs/?q=host%3Adb-%2A"} <= set(
-        page.links
-    )
-    assert set(list_cells(everything)) == {"/hosts/db-1/", "/hosts/web-1/"}
-    assert "of the whole fleet" not in everything.words
+    assert list(list_squares(page)) == ["db-1"]
+    assert {"/incidents/?q=host%3Adb-%2A", "/hosts/?q=host%3Adb-%2A"} <= set(page.links)
+    assert [named["data-deferred"] for _, named in page.tags if "data-deferred" in named] == [
+        "/overview/charts/regressions/?q=host%3Adb-%2A"
+    ]
+    assert set(list_squares(everything)) == {"db-1", "lab-1", "web-1"}
 
 
 def test_environment_changes_of_the_overview_follow_the_filter(viewer: Client) -> None:
@@ -276,7 +295,7 @@ def test_environment_changes_of_the_overview_follow_the_filter(viewer: Client) -
 
     page = Page(viewer.get("/", {"q": "host:db-1"}))
 
-    assert "kernel 5.15 → 6.1" in page.words
+    assert "Kernel 5.15 → 6.1" in page.words
     assert "6.6" not in page.words
 
 
@@ -285,9 +304,9 @@ def test_filter_without_matches_is_no_new_installation(viewer: Client) -> None:
 
     page = Page(viewer.get("/", {"q": "host:nobody"}))
 
-    assert "Welcome" not in page.words
-    assert "No hosts match the filter." in page.words
-    assert "host:nobody matches no runs. Try host:db-1." in page.words
+    assert "No hosts match" in page.words
+    assert "Host nobody · 0 of 0 hosts ran in the last 7 days" in page.words
+    assert "host:nobody matches no hosts. Try host:db-1." in page.words
 
 
 def test_invalid_filter_of_the_overview_is_an_error(viewer: Client) -> None:

@@ -151,17 +151,6 @@ def test_value_of_a_stale_series_ends() -> None:
     assert [day.n for day in read_line().days[-23:] if day] == [2] * 17 + [1] * 6
 
 
-def test_levels_below_the_first_one_are_counted_over_all_series(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fleet, "SERIES_MAXIMUM", 1)
-    for number, size in enumerate((1.0, 0.8, 0.8, 0.97)):
-        plant(make_level(100.0, 60) + make_level(100.0 * size, 20), host=f"db-{number}")
-    judge_due()
-
-    found = read_fleet_days(DayRange(NOON, DAYS))
-
-    assert (found.below, found.below_scopes) == (2, ("host:db-1", "host:db-2"))
-
-
 def test_patterns_are_apart_and_others_are_left_out() -> None:
     for rw in ("write", "read", "randrw"):
         plant([100.0] * 3, rw=rw)
@@ -203,8 +192,8 @@ def test_days_are_not_read_again_for_a_minute() -> None:
     with CaptureQueriesContext(connection) as second:
         read_fleet_days(DayRange(NOON, DAYS))
 
-    # The newest audit records, and regressions.
-    assert (len(first), len(second)) == (6, 2)
+    # The newest audit records.
+    assert (len(first), len(second)) == (5, 1)
 
 
 def test_new_run_changes_the_chart() -> None:
