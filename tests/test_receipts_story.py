@@ -2,11 +2,16 @@
 
 from datetime import datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
+import orjson
 import pytest
 from django.test import Client
 from msgspec import UNSET
 
+from agent.delivery.envelope import make_attempt
+from agent.exit_codes import AgentError, CannotMeasure
+from agent.measuring.load import TooBusy
 from benchapp import tasks
 from benchapp.accounts.write.tokens import issue_token
 from benchapp.framework.api.answers import ReceiptAnswer
@@ -16,6 +21,7 @@ from benchapp.notices.write.silence_notices import notify_silent_hosts
 from tests.envelopes import pack_envelope
 from tests.factories import NOON, make_token, make_user
 from tests.intake.api.test_posts import post
+from tests.pages import Page
 from tests.received_notices import make_subscription
 from tests.stories import at_time, silence_queue
 
@@ -92,6 +98,32 @@ def test_host_whose_results_are_rejected_is_told_so_and_is_failing_not_silent(
     with at_time(now):
         page = client.get("/hosts/db-1/").content.decode()
     assert f'<a href="/uploads/{answers[3].id}/">rejected: ' in page
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        CannotMeasure("fio is not installed; run apt install fio", reason_code="fio-missing"),
+        CannotMeasure("not enough space: /data has 1 GiB free", reason_code="no-space"),
+        TooBusy("load 9.5 exceeds the limit of 4"),
+    ],
+)
+def test_attempt_of_the_agent_is_in_the_history_of_its_host(
+    error: AgentError, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = make_nightly(monkeypatch, "/data")
+    names = {"profile": "quick", "target_name": "/data"}
+    attempt = make_attempt(str(uuid4()), error, started_at=NOON.timestamp(), **names)
+
+    answer = post(orjson.dumps(attempt), token)
+
+    client.force_login(make_user())
+    with at_time(NOON + MINUTE):
+        page = Page(client.get("/hosts/db-1/")).words
+        (listed,) = client.get("/api/v1/hosts/db-1/attempts").json()["attempts"]
+    assert answer.status == 202
+    assert f"21 Nov 2026 12:00 UTCquick/data{error}" in page
+    assert (listed["reason_code"], listed["reason"]) == (error.reason_code, str(error))
 
 
 def test_result_that_is_no_longer_rejected_is_no_attempt(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,7 +71,7 @@ from benchapp.intake.normalize.preview import (
     check_format_in_process,
     preview_incoming,
 )
-from benchapp.intake.posts.envelope import describe_envelope
+from benchapp.intake.posts.envelope import describe_attempt, describe_envelope
 from benchapp.intake.posts.metadata import TARGET
 from benchapp.intake.posts.submissions import AcceptOutcome, AcceptResult, IncomingSubmission
 from benchapp.intake.read import list_uploads, read_upload
@@ -317,13 +317,9 @@ def add_intake_paths(result: Json, **kwargs: Any) -> Json:
     components.setdefault("securitySchemes", {})["token"] = TOKEN_SCHEME
     components.setdefault("schemas", {}).update(
         **describe_answers([ProblemAnswer, ReceiptAnswer, BatchAnswer, RefusedBatchAnswer, ValidationAnswer]),
-        ReceiptOrValidation={
-            "oneOf": [
-                {"$ref": f"#/components/schemas/{kind.__name__}"}
-                for kind in (ReceiptAnswer, ValidationAnswer)
-            ]
-        },
+        ReceiptOrValidation=_choose_from(ReceiptAnswer.__name__, ValidationAnswer.__name__),
         Envelope=describe_envelope(),
+        AttemptInput=describe_attempt(),
     )
     paths = result["paths"]
     paths.setdefault("/api/v1/submissions", {})["post"] = _POST_SUBMISSION
@@ -337,6 +333,10 @@ def _query(name: str, description: str) -> Json:
 
 
 _BYTES: Final[Json] = {"type": "string", "format": "binary"}
+
+
+def _choose_from(*names: str) -> Json:
+    return {"oneOf": [{"$ref": f"#/components/schemas/{name}"} for name in names]}
 
 
 def _refer(name: str) -> Json:
@@ -396,8 +396,8 @@ _POST_SUBMISSION: Final = _post(
     "create_submission",
     "Post what an agent measured",
     "By a host's own token; Content-Encoding gzip is taken. Same id and body again: 200. Same id, other body: 409."
-    " A run without a result has kind `attempt`, id, profile, target_name, started_at, reason_code and reason.",
-    content={"application/json": {"schema": {"$ref": "#/components/schemas/Envelope"}, "example": _ENVELOPE}},
+    " A run without a result is an AttemptInput, at most 8 KiB: it is in the host's list of attempts.",
+    content={"application/json": {"schema": _choose_from("Envelope", "AttemptInput"), "example": _ENVELOPE}},
     parameters=[_KEY, _VALIDATE],
     responses=_RESPONSES,
 )

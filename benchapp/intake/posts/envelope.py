@@ -148,6 +148,26 @@ def describe_envelope() -> dict[str, Any]:
     return schema | {"properties": checked_first | schema["properties"]}
 
 
+def describe_attempt() -> dict[str, Any]:
+    """Return the JSON Schema of an attempt, from the fields that `type_attempt` reads, with an example."""
+    checked_first = {
+        "schema": {"type": "string", "enum": [SCHEMA]},
+        "kind": {"type": "string", "enum": ["attempt"]},
+    }
+    schema = describe_object(_ATTEMPT, required=["schema", "kind", "id", "started_at", "reason_code"])
+    example = {
+        "schema": SCHEMA,
+        "kind": "attempt",
+        "id": "6f1cbb2e-9d3e-4a55-8d0a-222222222222",
+        "profile": "quick",
+        "target_name": "/data",
+        "started_at": "2026-11-21T10:00:00Z",
+        "reason_code": "no-space",
+        "reason": "/data has 1.2 GiB free; the profile needs 4 GiB",
+    }
+    return schema | {"properties": checked_first | schema["properties"], "example": example}
+
+
 def read_profile(value: Any, pointer: str) -> str:
     """Return the profile name, "" without one."""
     text = read_text(value, pointer, maximum=_PROFILE_MAXIMUM) or ""
