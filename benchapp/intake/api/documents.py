@@ -122,16 +122,11 @@ class Post:
     wire: Wire
 
 
-@dataclass(frozen=True, slots=True)
-class ReadPost:
-    """What a POST asks for. is_validated: tell what it would become, and store nothing; its format is not checked."""
+def read_post(post: Post, body: Body, host_id: int) -> tuple[IncomingSubmission, bool] | Attempt:
+    """Return the submission of one POST, or a run without a result; raises Problem 400, 415 or 422.
 
-    submission: IncomingSubmission
-    is_validated: bool
-
-
-def read_post(post: Post, body: Body, host_id: int) -> ReadPost | Attempt:
-    """Return the submission of one POST, or a run without a result; raises Problem 400, 415 or 422."""
+    And whether it is validated: tell what it would become, and store nothing; then its format is not checked.
+    """
     if not body.unpacked.strip():
         raise Problem(
             400,
@@ -157,7 +152,7 @@ def read_post(post: Post, body: Body, host_id: int) -> ReadPost | Attempt:
         submission = _read_output(pairs, body, host_id, key=key)
     if submission.kind == Kind.FIO and not is_validated:
         refuse_fault(check_format_quickly(body.unpacked))
-    return ReadPost(submission, is_validated)
+    return submission, is_validated
 
 
 def refuse_fault(fault: Fault | None) -> None:

@@ -282,9 +282,10 @@ def answer_post(post: Post, *, validate: Validate) -> Answer:
     read = read_post(post, body, token.host_id)
     if isinstance(read, Attempt):
         return _answer_attempt(read, token)
-    if not read.is_validated:
-        return _answer_result(accept_submission(read.submission), token.host_id)
-    return _answer_validation(read.submission, validate=validate)
+    submission, is_validated = read
+    if not is_validated:
+        return _answer_result(accept_submission(submission), token.host_id)
+    return _answer_validation(submission, validate=validate)
 
 
 def _answer_validation(submission: IncomingSubmission, *, validate: Validate) -> Answer:

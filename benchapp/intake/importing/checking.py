@@ -198,14 +198,6 @@ _BENCH_FIO: Final = re.compile(r"-(?:iodepth|numjobs)-(?=\d)")
 _SEPARATORS: Final = "_.-"
 
 
-@dataclass(frozen=True, slots=True)
-class Pairing:
-    """Logs of a folder by output. unmatched: log → why it has no output."""
-
-    logs_of: Mapping[str, tuple[str, ...]]
-    unmatched: Mapping[str, str]
-
-
 def plain_name(name: str) -> str:
     """Return a file name without the suffix of its packing."""
     return _PACKED.sub("", name)
@@ -217,8 +209,8 @@ def is_log(name: str, beginning: bytes) -> bool:
     return is_named_so and (not beginning.strip() or _LOG_BEGINNING.match(beginning) is not None)
 
 
-def pair_logs(outputs: Sequence[str], logs: Sequence[str]) -> Pairing:
-    """Assign each log of a folder to its output, by name.
+def pair_logs(outputs: Sequence[str], logs: Sequence[str]) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """Return the logs of a folder by their output, by name, and why others have none.
 
     A log belongs to the output whose name without extension is the log's prefix, or begins it before one of `_.-`;
     the longest such name is used. Without one it belongs to the only output of the folder.
@@ -240,7 +232,7 @@ def pair_logs(outputs: Sequence[str], logs: Sequence[str]) -> Pairing:
                 if outputs
                 else "no output in this folder"
             )
-    return Pairing({name: tuple(found) for name, found in logs_of.items()}, unmatched)
+    return logs_of, unmatched
 
 
 def make_submission(
@@ -369,13 +361,13 @@ def list_tasks(folders: Sequence[Folder]) -> Iterator[FileTask | CheckedFile]:
             fault = SkippedFile("rejected", "file-unreadable", folder.fault, folder.path)
             yield CheckedFile(files=0, skipped=(fault,))
         logs = {path.name: path for path in folder.files if _is_log(path)}
-        pairing = _pair(folder, logs) if logs else Pairing({}, {})
+        logs_of, unmatched = _pair(folder, logs)
         for path in folder.files:
             if path.name not in logs:
-                own = tuple(logs[name] for name in pairing.logs_of.get(path.name, ()))
+                own = tuple(logs[name] for name in logs_of.get(path.name, ()))
                 yield FileTask(path, own, folder.is_named)
         group: GroupName = "rejected" if folder.is_named else "unmatched_logs"
-        for name, reason in pairing.unmatched.items():
+        for name, reason in unmatched.items():
             yield CheckedFile(skipped=(SkippedFile(group, "log-alone", reason, logs[name]),))
 
 
@@ -421,8 +413,10 @@ def _make_submission(
         return submission, 0, tuple(skipped)
 
 
-def _pair(folder: Folder, logs: Mapping[str, Path]) -> Pairing:
+def _pair(folder: Folder, logs: Mapping[str, Path]) -> tuple[dict[str, list[str]], dict[str, str]]:
     """Check all other files first: only outputs can have logs."""
+    if not logs:
+        return {}, {}
     outputs = [path.name for path in folder.files if path.name not in logs and _is_output(path)]
     return pair_logs(outputs, list(logs))
 

@@ -88,13 +88,6 @@ class Folder:
     fault: str = ""
 
 
-class DatedFile(NamedTuple):
-    """The unpacked bytes of a file, and its modification time in whole seconds."""
-
-    content: bytes
-    modified_at: datetime
-
-
 def find_folders(paths: Sequence[Path]) -> list[Folder]:
     """Return the given files by folder, then all files under the given folders.
 
@@ -119,15 +112,15 @@ def read_file(path: Path, *, limit: int) -> bytes:
 
     Raises UnreadableFile.
     """
-    return read_dated_file(path, limit=limit).content
+    return read_dated_file(path, limit=limit)[0]
 
 
-def read_dated_file(path: Path, *, limit: int) -> DatedFile:
-    """Return a file's bytes as `read_file` does, and its modification time. Raises UnreadableFile."""
+def read_dated_file(path: Path, *, limit: int) -> tuple[bytes, datetime]:
+    """Return a file's bytes as `read_file` does, and its modification time in whole seconds. Raises UnreadableFile."""
     with _name_fault(), path.open("rb") as file:
         # Of the open file, since its path may be removed or replaced meanwhile.
         modified_at = datetime.fromtimestamp(int(os.fstat(file.fileno()).st_mtime), UTC)
-        return DatedFile(_check_size(_read_unpacked(file, limit + 1), limit), modified_at)
+        return _check_size(_read_unpacked(file, limit + 1), limit), modified_at
 
 
 def unpack_bytes(content: bytes, *, limit: int) -> bytes:

@@ -276,11 +276,11 @@ def _settle(ids: Sequence[UUID]) -> Batch:
             (plans if isinstance(outcome, Plan) else rejections).append(outcome)  # type: ignore[arg-type]
     _make_due(slow)
     now = timezone.now()
-    new_series = judge_new_series(plans, now=now)
-    rejections += [Rejection(each, "too-many-series", reason) for each, reason in new_series.refused.items()]
-    plans = [plan for plan in plans if plan.source.submission_id not in new_series.refused]
+    added, refused = judge_new_series(plans, now=now)
+    rejections += [Rejection(each, "too-many-series", reason) for each, reason in refused.items()]
+    plans = [plan for plan in plans if plan.source.submission_id not in refused]
     stored = store_plans(plans)
-    count_new_series(new_series.added, now=now)
+    count_new_series(added, now=now)
     _mark_stored(plans, now)
     _note_clocks(plans)
     _reject(rejections, now)

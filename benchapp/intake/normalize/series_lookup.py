@@ -161,24 +161,17 @@ _COUNT = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class NewSeries:
-    """added: number of new series of the plans that may be stored, by host; refused: reason by submission."""
-
-    added: Mapping[int, int]
-    refused: Mapping[UUID, str]
-
-
-def judge_new_series(plans: Sequence[Plan], *, now: datetime) -> NewSeries:
+def judge_new_series(plans: Sequence[Plan], *, now: datetime) -> tuple[dict[int, int], dict[UUID, str]]:
     """Return which plans would exceed the budget of their host; two queries, one if no series is new.
 
-    Reads without a lock: concurrent workers may exceed a budget by what each stores in one batch.
+    The number of new series of the plans that may be stored, by host; and the reason of the others, by submission.
+        Reads without a lock: concurrent workers may exceed a budget by what each stores in one batch.
     """
     keys = [set(list_planned([plan])) for plan in plans]
     found = find_series(list_planned(plans))
     known = {*found.ids, *found.continued}
     if all(of_plan <= known for of_plan in keys):
-        return NewSeries({}, {})
+        return {}, {}
     hosts = Host.objects.in_bulk({plan.source.host_id for plan in plans})
     used = {host_id: host.count_new_series(now) for host_id, host in hosts.items()}
     added: Counter[int] = Counter()
@@ -191,7 +184,7 @@ def judge_new_series(plans: Sequence[Plan], *, now: datetime) -> NewSeries:
             continue
         known |= new
         added[host_id] += len(new)
-    return NewSeries({host_id: count for host_id, count in added.items() if count}, refused)
+    return {host_id: count for host_id, count in added.items() if count}, refused
 
 
 def count_new_series(added: Mapping[int, int], *, now: datetime) -> None:

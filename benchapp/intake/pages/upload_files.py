@@ -348,10 +348,10 @@ def _take_all(
         others = [name for name in inside if name not in logs]
         faults = {name: fault for name in others if (fault := check(inside[name])) is not None}
         outputs = [name for name in others if name not in faults]
-        pairing = pair_logs(outputs, logs)
+        logs_of, unmatched = pair_logs(outputs, logs)
         placed = replace(parameters, folder=(PurePosixPath(parameters.folder) / folder).as_posix())
         for name in outputs:
-            own = {log: inside[log] for log in pairing.logs_of.get(name, ())}
+            own = {log: inside[log] for log in logs_of.get(name, ())}
             results.append(
                 _take(
                     host_id,
@@ -364,9 +364,7 @@ def _take_all(
                 )
             )
         results += [_reject(folder / name, fault.code, fault.detail) for name, fault in faults.items()]
-        results += [
-            _reject(folder / name, "log-alone", f"fio log: {why}") for name, why in pairing.unmatched.items()
-        ]
+        results += [_reject(folder / name, "log-alone", f"fio log: {why}") for name, why in unmatched.items()]
     return results
 
 

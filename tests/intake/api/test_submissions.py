@@ -52,7 +52,7 @@ def test_submissions_are_listed_by_state(reader, django_assert_num_queries):
     make_submission()
     rejected = make_submission(state=State.REJECTED)
 
-    with django_assert_num_queries(4):  # the token, its last use, and two
+    with django_assert_num_queries(3):  # the token, its last use, and one
         body = reader.get("/api/v1/submissions?state=rejected").json()
 
     assert [submission["id"] for submission in body["submissions"]] == [str(rejected.id)]

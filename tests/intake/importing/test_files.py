@@ -160,10 +160,10 @@ def test_log_is_known_by_its_name_and_first_line(name: str, beginning: bytes, is
 def test_log_is_paired_by_name_or_with_the_only_output(
     outputs: list[str], log: str, owner: str | None
 ) -> None:
-    pairing = pair_logs(outputs, [log])
+    logs_of, unmatched = pair_logs(outputs, [log])
 
-    assert pairing.logs_of == ({owner: (log,)} if owner else {})
-    assert (log in pairing.unmatched) is (owner is None)
+    assert logs_of == ({owner: [log]} if owner else {})
+    assert (log in unmatched) is (owner is None)
 
 
 # --- taking in ---
