@@ -149,34 +149,6 @@ def test_picture_is_sharp_and_carries_its_words(visit: Visit, world: World, tmp_
     assert watched.violations() == []
 
 
-def test_failure_is_said_in_words_and_can_be_tried_again(visit: Visit, world: World) -> None:
-    watched = visit("/account/")
-    watched.page.route("**/api/v1/history?**", lambda route: route.abort())
-    watched.page.goto(f"{world.history}detection/")
-    notice = watched.page.wait_for_selector(".chart-notice")
-    assert "The server cannot be reached." in notice.inner_text()
-
-    watched.page.unroute("**/api/v1/history?**")
-    watched.page.get_by_role("button", name="Try again").click()
-
-    watched.wait_for_charts()
-    assert not watched.page.query_selector(".chart-notice")
-
-
-def test_problem_of_the_server_is_said_in_its_own_words(visit: Visit, world: World) -> None:
-    watched = visit("/account/")
-    answer = {
-        "status": 400,
-        "content_type": "application/problem+json",
-        "body": '{"detail": "from: no such day"}',
-    }
-    watched.page.route("**/api/v1/history?**", lambda route: route.fulfill(**answer))
-
-    watched.page.goto(f"{world.history}detection/")
-
-    assert "from: no such day" in watched.page.wait_for_selector(".chart-notice").inner_text()
-
-
 def test_span_without_runs_draws_words_instead(visit: Visit, world: World) -> None:
     watched = visit(f"{world.history}?from=2031-01-01")
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from django.http import QueryDict
+from django.http import HttpRequest, QueryDict
 from msgspec import to_builtins
 
 from benchapp.catalog.dimensions import FACT_NAMES, find_dimension
 from benchapp.catalog.grammar import BadFilter, parse_filter
 from benchapp.catalog.metrics import CATALOG, Metric, ReferenceLimit, ReferenceLine
 from benchapp.charts.api.history import make_answer
-from benchapp.charts.read.chart import ChartThreshold
+from benchapp.charts.read.chart import ChartThreshold, list_chart_thresholds
 from benchapp.charts.read.history import (
     IDS_MAXIMUM,
     ChosenSeries,
@@ -23,10 +23,11 @@ from benchapp.charts.read.history import (
     read_history,
 )
 from benchapp.charts.texts.history import format_history_title, list_levels
-from benchapp.framework.pages.access import require_valid
+from benchapp.framework.pages.access import find_person_id, require_valid
 from benchapp.framework.pages.command_lines import format_curl_command, link_chart_image
 from benchapp.framework.pages.filter_bar import Span, describe_filter
 from benchapp.framework.pages.number_columns import Scale, choose_scale, make_cell
+from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.pages.series_marks import show_mark
 from benchapp.framework.pages.time_range import AskedRange, read_time_range
 from benchapp.framework.times import to_iso
@@ -182,8 +183,8 @@ class HistoryFigure:
 
     key: unique on the page. url: of the data, without the time range. from_text, to_text: times, "" if open.
     image_url: of the chart as PNG.
-    document: the data as the API answers it; None: the script asks for it. detail: of the time range, if the document
-    has buckets. table: the data table of a study.
+    document: the data as the API answers it; detail: of the time range, if the document has buckets. table: the data
+    table of a study.
     owns_address: zooming updates the URL of the page. host_zone: IANA name, "" if unknown.
     """
 
@@ -197,6 +198,7 @@ class HistoryFigure:
     image_url: str
     api_line: str
     file_name: str
+    document: dict[str, Any]
     from_text: str = ""
     to_text: str = ""
     is_log: bool = False
@@ -209,7 +211,6 @@ class HistoryFigure:
     linear_url: str = ""
     log_url: str = ""
     linked_url: str = ""
-    document: dict[str, Any] | None = None
     detail: dict[str, Any] | None = None
     table: dict[str, Any] | None = None
 
@@ -241,7 +242,10 @@ class HistoryFigure:
 
 def make_history_figure(
     asked: HistoryRequest,
+    chosen: ChosenSeries,
+    histories: tuple[SeriesHistory, SeriesHistory],
     *,
+    thresholds: Sequence[ChartThreshold] = (),
     choice: str,
     base_url: str,
     title: str,
@@ -250,7 +254,13 @@ def make_history_figure(
     key: str = "history",
     **more: Any,
 ) -> HistoryFigure:
-    """Return the figure. choice: API parameters that select the series, as a query; more: further fields."""
+    """Return the figure with its data, of the time range apart where the whole history has buckets.
+
+    histories: in the time range, and whole. choice: API parameters that select the series, as a query; more: further
+    fields.
+    """
+    shown_history, whole = histories
+    has_detail = whole is not shown_history and whole.resolution is not None
     metrics = ",".join(metric.name for metric in asked.metrics)
     address = f"{API_PATH}?{choice}{'&' if choice else ''}{write_query(metrics=metrics, color=asked.color)}"
     # The chart shows buckets of long histories; the CSV and the request of the API have all runs.
@@ -267,11 +277,32 @@ def make_history_figure(
         image_url=link_chart_image(f"{shown}&scale=log" if asked.is_log else shown),
         api_line=format_curl_command(f"{base_url}{shown}"),
         file_name=file_name,
+        document=make_document(whole, chosen, thresholds),
+        detail=make_document(shown_history, chosen, thresholds) if has_detail else None,
         from_text=to_iso(asked.from_at) if asked.from_at else "",
         to_text=to_iso(asked.to_at) if asked.to_at else "",
         is_log=asked.is_log,
         zone=asked.zone,
         **more,
+    )
+
+
+def make_series_figure(request: HttpRequest, asked: HistoryRequest, **words: str) -> HistoryFigure:
+    """Return the figure of the series of `asked.ids` on another page; words: title, filter, file_name."""
+    chosen = choose_series(parse_filter(""), ids=asked.ids)
+    names = [metric.name for metric in asked.metrics]
+    whole = read_history(chosen, metrics=names)
+    # Without buckets the whole history has the time range already.
+    shown = whole if whole.resolution is None else read_history(chosen, metrics=names, **asked.span)
+    return make_history_figure(
+        asked,
+        chosen,
+        (shown, whole),
+        thresholds=list_chart_thresholds(find_person_id(request), [row.id for row in chosen.rows], names),
+        choice=write_series_query(asked, ""),
+        base_url=make_base_url(request),
+        owns_address=False,
+        **words,
     )
 
 
@@ -298,6 +329,8 @@ def show_history(query: QueryDict, *, key: str, base_url: str) -> HistoryFigure:
     filter = parse_filter(text)
     return make_history_figure(
         asked,
+        chosen,
+        (history, history),
         choice=write_series_query(asked, text),
         base_url=base_url,
         title=format_history_title(history, asked.metric),
@@ -306,7 +339,6 @@ def show_history(query: QueryDict, *, key: str, base_url: str) -> HistoryFigure:
         key=key,
         has_several=len(chosen.rows) > 1,
         owns_address=False,
-        document=make_document(history, chosen),
         table=make_history_table(history, asked.metric),
     )
 

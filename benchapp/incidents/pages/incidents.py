@@ -13,7 +13,7 @@ from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_safe
 
 from benchapp.catalog.metrics import CATALOG, format_count, format_integer, lower_label
-from benchapp.charts.pages.history import HistoryRequest, make_history_figure, write_query
+from benchapp.charts.pages.history import HistoryRequest, make_series_figure, write_query
 from benchapp.charts.texts.history import describe_sides
 from benchapp.framework.pages.access import can, may_read
 from benchapp.framework.pages.command_lines import format_curl_command
@@ -78,22 +78,20 @@ _MARGIN_SHARE: Final = 0.1
 _MARGIN_MINIMUM: Final = timedelta(hours=1)
 
 
-def make_evidence(change: ChangeRow, *, title: str, base_url: str) -> dict[str, Any]:
-    """Return the charts of one change; one query."""
+def make_evidence(request: HttpRequest, change: ChangeRow, *, title: str) -> dict[str, Any]:
+    """Return the charts of one change with their data; queries: one, and those of `make_series_figure`."""
     metric = CATALOG[change.metric]
     sides = read_sides(change)
     from_at = change.points_from_at
     if from_at is not None:
         from_at -= max((change.started_at - from_at) * _MARGIN_SHARE, _MARGIN_MINIMUM)
     asked = HistoryRequest(metric=metric, ids=(change.series.id,), from_at=from_at, is_linked=False)
-    figure = make_history_figure(
+    figure = make_series_figure(
+        request,
         asked,
-        choice=write_query(series=change.series.id),
-        base_url=base_url,
         title=title,
         filter=f"{change.series.scope_name}: {change.series.workload_title}",
         file_name=f"change-{change.id}",
-        owns_address=False,
     )
     document = {
         "metric": {"name": metric.name, "unit": metric.unit, "label": metric.label},
@@ -354,7 +352,7 @@ def incident(request: HttpRequest, incident_id: int) -> HttpResponse:
         raise Http404(f"Incident {incident_id} does not exist.")
     row, largest = detail.row, detail.largest
     title = describe_incident(detail)
-    evidence = make_evidence(largest, title=title, base_url=make_base_url(request)) if largest else None
+    evidence = make_evidence(request, largest, title=title) if largest else None
     context = {
         **_describe_visitor(request),
         "title": title,

@@ -18,7 +18,7 @@ from benchapp.catalog.metrics import (
     format_with_unit,
     list_judged_metrics,
 )
-from benchapp.charts.pages.history import HistoryFigure, HistoryRequest, make_history_figure, write_query
+from benchapp.charts.pages.history import HistoryRequest, make_series_figure
 from benchapp.detection.write.dry_run import DetectionReport, FoundChange, report_detection
 from benchapp.detection.write.histories import to_time
 from benchapp.detection.write.metric import DetectedChange
@@ -338,7 +338,13 @@ def detection_report(request: HttpRequest, series_id: int) -> HttpResponse:
         "series": row,
         "metric": metric,
         "metrics": [(one.short, keep_query(request.GET, metric=one.name), one is metric) for one in metrics],
-        "figure": _make_figure(request, row, metric, title=title),
+        "figure": make_series_figure(
+            request,
+            HistoryRequest(metric=metric, ids=(row.id,), is_linked=False),
+            title=title,
+            filter=row.title,
+            file_name=f"detection-{row.id}-{metric.name}",
+        ),
         "steps": [
             describe_values(report),
             describe_level_step(report, metric, level, changes),
@@ -370,18 +376,6 @@ def _read_metric(request: HttpRequest, metrics: Sequence[Metric], errors: list[s
         names = ", ".join(metric.name for metric in metrics)
         errors.append(f"No detection in {wanted[:40]!r}. Detected metrics: {names}.")
     return found or metrics[0]
-
-
-def _make_figure(request: HttpRequest, row: SeriesRow, metric: Metric, *, title: str) -> HistoryFigure:
-    return make_history_figure(
-        HistoryRequest(metric=metric, ids=(row.id,), is_linked=False),
-        choice=write_query(series=row.id),
-        base_url=make_base_url(request),
-        title=title,
-        filter=row.title,
-        file_name=f"detection-{row.id}-{metric.name}",
-        owns_address=False,
-    )
 
 
 def _list_regressions(incidents: Sequence[Incident]) -> list[Incident]:

@@ -29,7 +29,6 @@ from benchapp.charts.pages.history import (
     HistoryFigure,
     HistoryRequest,
     list_references,
-    make_document,
     make_history_figure,
     make_history_table,
     read_history_request,
@@ -37,7 +36,7 @@ from benchapp.charts.pages.history import (
     write_query,
     write_series_query,
 )
-from benchapp.charts.read.chart import ChartThreshold, list_chart_thresholds
+from benchapp.charts.read.chart import list_chart_thresholds
 from benchapp.charts.read.history import (
     LINES_MAXIMUM,
     ChosenSeries,
@@ -351,11 +350,10 @@ def history(request: HttpRequest, series_id: int | None = None) -> HttpResponse:
     metric = asked.metric
     terms = () if asked.ids is not None else bar.filter.fact_terms
     names = [one.name for one in asked.metrics]
-    shown = read_history(chosen, metrics=names, terms=terms, color=asked.color, **asked.span)
-    thresholds = list_chart_thresholds(find_person_id(request), [row.id for row in chosen.rows], names)
-    whole = shown
+    shown = whole = read_history(chosen, metrics=names, terms=terms, color=asked.color, **asked.span)
     if shown.has_range and _TEXTS_ONLY not in request.headers:
         whole = read_history(chosen, metrics=names, terms=terms, color=asked.color)
+    thresholds = list_chart_thresholds(find_person_id(request), [row.id for row in chosen.rows], names)
     title = format_history_title(shown, metric)
     context = {
         "bar": bar,
@@ -372,10 +370,12 @@ def history(request: HttpRequest, series_id: int | None = None) -> HttpResponse:
         "is_named": asked.ids is not None and series_id is None,
     }
     if chosen.rows:
-        figure = _make_figure(request, asked, chosen, bar, title=title)
+        figure = _make_figure(
+            request, asked, chosen, bar, histories=(shown, whole), title=title, thresholds=thresholds
+        )
         changes = list_environment_changes(shown)
         context |= {
-            "figure": _add_documents(figure, chosen, shown, whole, thresholds),
+            "figure": figure,
             "study_query": _write_study_query(asked, chosen, text=bar.text),
             "changes": changes[:_CHANGES_SHOWN],
             "changes_left_out": len(changes[_CHANGES_SHOWN:])
@@ -454,10 +454,16 @@ def _describe_mixing(row: SeriesRow) -> str:
 
 
 def _make_figure(
-    request: HttpRequest, asked: HistoryRequest, chosen: ChosenSeries, bar: FilterBar, *, title: str
+    request: HttpRequest,
+    asked: HistoryRequest,
+    chosen: ChosenSeries,
+    bar: FilterBar,
+    *,
+    histories: tuple[SeriesHistory, SeriesHistory],
+    **more: Any,
 ) -> HistoryFigure:
-    """Return the figure without its documents; of one series with its limit, references and time zone."""
-    more: dict[str, Any] = {
+    """Return the figure; of one series with its limit, references and time zone."""
+    more |= {
         "filter": describe_filter(bar.filter),
         "file_name": f"history-{asked.metric.name}",
         "has_several": len(chosen.rows) > 1,
@@ -476,26 +482,11 @@ def _make_figure(
         }
     return make_history_figure(
         asked,
+        chosen,
+        histories,
         choice=write_series_query(asked, bar.text),
         base_url=make_base_url(request),
-        title=title,
         **more,
-    )
-
-
-def _add_documents(
-    figure: HistoryFigure,
-    chosen: ChosenSeries,
-    shown: SeriesHistory,
-    whole: SeriesHistory,
-    thresholds: Sequence[ChartThreshold],
-) -> HistoryFigure:
-    """Return the figure with the data of the whole history, and of the time range where that has buckets."""
-    has_detail = whole is not shown and whole.resolution is not None
-    return replace(
-        figure,
-        document=make_document(whole, chosen, thresholds),
-        detail=make_document(shown, chosen, thresholds) if has_detail else None,
     )
 
 

@@ -1,5 +1,6 @@
 """The inbox of incidents and the page of one incident."""
 
+import json
 import re
 from datetime import timedelta
 
@@ -174,13 +175,20 @@ def test_hostile_texts_are_escaped(viewer: Client) -> None:
     assert '<a href="https://example.com/a?b=1&amp;c=2" rel="nofollow">' in page
 
 
+def test_page_has_the_history_that_it_draws(viewer: Client) -> None:
+    page = read_one(viewer, make_one())
+
+    document = json.loads(page.scripts["history-document"])
+    assert [point["iops"] for point in document["points"]] == [1000.0] * 8 + [850.0] * 4
+
+
 def test_page_takes_few_queries_however_many_changes(viewer: Client, django_assert_num_queries) -> None:
     series = [make_series([1000.0] * 3) for _ in range(5)]
     incident = make_incident(changes=[make_change(each) for each in series])
 
-    # session, person, incident, its series, order of the changes, changes, events, evidence, matrix (3), mutes, bar,
-    # requests
-    with django_assert_num_queries(13):
+    # session, person, incident, its series, order of the changes, changes, events, evidence, history (11), matrix (3),
+    # mutes, bar, requests
+    with django_assert_num_queries(24):
         read_one(viewer, incident)
 
 

@@ -1,5 +1,6 @@
 """The page that explains detection, in the order of the decision."""
 
+import json
 from datetime import timedelta
 
 import numpy as np
@@ -31,6 +32,15 @@ def test_sections_follow_the_order_of_the_decision(viewer: Client) -> None:
     assert "Detection of IOPS: 1 change, steady" in words
     facts = {label: value for step in response.context["steps"] for label, value in step["facts"]}
     assert (facts["Evaluated"], facts["Runs"], facts["Threshold"]) == ("50 values", "10 runs", "5 %")
+
+
+def test_page_has_the_history_that_it_draws(viewer: Client) -> None:
+    (series,) = make_cells(make_host("db-1"), [make_level(1000.0, 40)])
+
+    page = Page(viewer.get(f"/series/{series.pk}/detection/"))
+
+    points = json.loads(page.scripts["history-document"])["points"]
+    assert [point["iops"] for point in points] == make_level(1000.0, 40)
 
 
 def test_drift_is_named_with_the_level_of_the_series_page(viewer: Client) -> None:

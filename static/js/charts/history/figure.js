@@ -1,4 +1,4 @@
-// A history chart: loads data from the API, renders panels, overview and ticks; keyboard, zoom, image export.
+// A history chart: renders panels, overview and ticks; keyboard, zoom, image export.
 import { describeMark, describeValue, listChanges, formatSpan } from "./history.js";
 import { buildPanel, findMark, preparePanel } from "./panel.js";
 import { clampView, isWhole, zoomAround } from "../shared/zoom.js";
@@ -20,7 +20,7 @@ const SETTLED_MS = 250;
 
 /** Start one figure. onView(span or null): called after a zoom; null is the whole history. onZone: called for a time zone. */
 export function startHistory(figure, { onView = () => {}, onZone = () => {} } = {}) {
-  return new HistoryFigure(figure, { onView, onZone }).load();
+  return new HistoryFigure(figure, { onView, onZone }).start(figure.dataset);
 }
 
 class HistoryFigure {
@@ -38,21 +38,6 @@ class HistoryFigure {
     this.zone = this.findZone();
     this.tip = startTip(figure);
     this.numbers = new HistoryNumbers(figure);
-  }
-
-  async load() {
-    this.main.querySelector(".chart-notice")?.remove();
-    const { from, to } = this.figure.dataset;
-    try {
-      await this.numbers.load({ from, to });
-      this.start({ from, to });
-    } catch (error) {
-      if (error.name !== "ApiProblem") {
-        throw error;
-      }
-      showProblem(this.main, error.message, () => this.load());
-    }
-    return this;
   }
 
   start({ from, to }) {

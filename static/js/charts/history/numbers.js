@@ -3,34 +3,20 @@ import { getJson } from "../../site/api.js";
 import { readHistory } from "./history.js";
 import { writeMoment } from "../shared/zoom.js";
 
-/** Data of one figure: embedded in the page, or from the API. */
+/** Data of one figure: embedded in the page; of another range from the API. */
 export class HistoryNumbers {
   constructor(figure) {
     this.url = figure.dataset.url;
-    this.document = figure.dataset.document;
-    this.part = figure.dataset.detail;
     const harmless = figure.dataset.harmless.split(" ");
     this.isDoubtful = (badges) => badges.some((code) => !harmless.includes(code));
-    this.detail = null;
+    const { document: whole, detail } = figure.dataset;
+    this.whole = this.readEmbedded(whole);
+    this.detail = detail === undefined ? null : this.readEmbedded(detail);
   }
 
   /** The best available data for the visible range. */
   get shown() {
     return this.detail ?? this.whole;
-  }
-
-  /** Load the whole history and the range from … to (times, "" is open), if given. Throws ApiProblem. */
-  async load({ from, to }) {
-    if (this.document !== undefined) {
-      this.whole = this.readEmbedded(this.document);
-      this.detail = this.part === undefined ? null : this.readEmbedded(this.part);
-      return;
-    }
-    const addresses = [this.url, ...(from || to ? [this.makeAddress({ from, to })] : [])];
-    const [whole, part] = await Promise.all(addresses.map((address) => getJson(address)));
-    this.whole = this.read(whole);
-    // Without downsampling, the range is part of the whole already.
-    this.detail = part !== undefined && this.whole.isThinned ? this.read(part) : null;
   }
 
   /** Use the downsampled data until the data of another range is loaded. */
