@@ -291,7 +291,8 @@ def make_body(body: Any, annotation: Any) -> Any:
     """Return a body as the type of its parameter; bytes unchanged."""
     if isinstance(body, bytes):
         return body
-    (kind,) = [each for each in get_args(annotation) or (annotation,) if hasattr(each, "from_dict")]
+    # The first of several types of a body has its example.
+    kind = next(each for each in get_args(annotation) or (annotation,) if hasattr(each, "from_dict"))
     return kind.from_dict(body)
 
 
