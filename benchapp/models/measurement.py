@@ -11,7 +11,7 @@ from django.db import connection, models
 from django.db.models.functions import Upper
 
 from benchapp.catalog.metrics import PERCENTILES, is_latency
-from benchapp.models.account import User
+from benchapp.models.account import User, name_person
 from benchapp.models.host import Host
 from benchapp.models.series import DirectionName, Environment, Series, Target
 from benchapp.models.submission import Submission
@@ -54,6 +54,8 @@ class Run(models.Model):
     )
     excluded_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     excluded_reason = models.CharField(max_length=500, blank=True, default="")
+    # Annotated by series.read.runs.read_run: the raw output can be downloaded.
+    has_body: bool
 
     class Meta:
         constraints = (models.UniqueConstraint(fields=["submission", "document"], name="run_is_stored_once"),)
@@ -94,6 +96,11 @@ class Run(models.Model):
     def has_failed(self) -> bool:
         """Return whether the run failed, regardless of its numbers."""
         return self.error != 0
+
+    @property
+    def excluded_by_name(self) -> str:
+        """Return who excluded it, as the reader sees it; "" for an API token without an owner."""
+        return name_person(self.excluded_by)
 
 
 class LatencyKind(models.TextChoices):

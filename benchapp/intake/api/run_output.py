@@ -146,7 +146,9 @@ class RunReport(ApiView):
         if is_known(request, etag):
             return answer_not_modified(etag)
         try:
-            provenance = derive_packed(body.packed, run.document, has_envelope=body.has_envelope, **wanted)
+            provenance = derive_packed(
+                body.packed, run.row.document, has_envelope=body.has_envelope, **wanted
+            )
         except ProvenanceUnavailable as error:
             raise Problem(409, "report-unreadable", "Report not readable", str(error)) from error
         except ProvenanceBusy as error:
@@ -156,7 +158,11 @@ class RunReport(ApiView):
 
 def _check_size(request: Request, run: RunDetail) -> None:
     """Require a sign-in or token for large outputs, which are expensive to parse."""
-    if run.submission.body_bytes <= OPEN_BYTES_MAXIMUM or is_signed_in(request) or read_api_token(request):
+    if (
+        run.row.submission.body_bytes <= OPEN_BYTES_MAXIMUM
+        or is_signed_in(request)
+        or read_api_token(request)
+    ):
         return
     raise Problem(
         401,
@@ -180,18 +186,18 @@ def _name_version(run: RunDetail, body: RawBody) -> str:
     """Return what the response depends on: the body, the current parser, the stored badges."""
     badges = [(line.id, line.badges) for line in run.measurements]
     stored = hashlib.sha256(repr(badges).encode()).hexdigest()
-    return f"{body.digest.hex()} {PARSER_VERSION} {run.parser_version} {run.document} {stored}"
+    return f"{body.digest.hex()} {PARSER_VERSION} {run.row.parser_version} {run.row.document} {stored}"
 
 
 def _describe(run: RunDetail, provenance: ReportProvenance, following: str | None) -> RunReportAnswer:
     stored = {line.position: line for line in run.measurements}
-    submission = run.submission
+    submission = run.row.submission
     return build(
         RunReportAnswer,
         provenance,
-        run=run.id,
+        run=run.row.pk,
         submission=build(ReportSubmissionAnswer, submission, url=submission_url(submission.id)),
-        stored_parser_version=run.parser_version,
+        stored_parser_version=run.row.parser_version,
         next=following,
         measurements=[_join(each, stored.get(each.position)) for each in provenance.measurements],
     )

@@ -62,7 +62,15 @@ from benchapp.series.read.runs import (
     list_runs,
     read_run,
 )
-from benchapp.series.read.shapes import BadgeRow, EnvironmentRow, TargetRow, WorkloadRow, make_badges
+from benchapp.series.read.shapes import (
+    BadgeRow,
+    EnvironmentRow,
+    TargetRow,
+    WorkloadRow,
+    make_badges,
+    names_of,
+    order_codes,
+)
 from benchapp.series.read.titles import describe_workload
 from benchapp.series.read.traces import TraceRow, read_host_name, read_traces
 from benchapp.series.write import REASON_MAXIMUM, BadReason, UnknownRun, exclude_run, include_run
@@ -211,14 +219,23 @@ RUN_COLUMNS: Final = list_columns(RunRowAnswer)
 
 def describe_run(run: RunDetail, *, following: str | None) -> RunDetailAnswer:
     """Return one run with all details. following: address of the next measurements."""
-    links = run_links(run.id)
+    row = run.row
+    links = run_links(row.pk)
     levels = compare_to_levels(run)
+    url = submission_url(row.submission_id)
     return build(
         RunDetailAnswer,
         run,
-        run.target,
-        host=run.host_name,
-        submission=build(SubmissionRefAnswer, run.submission, url=submission_url(run.submission.id)),
+        row,
+        row.target,
+        host=row.host.name,
+        pool=row.host.pool,
+        badges=order_codes(row.badges),
+        excluded_by=row.excluded_by_name or None,
+        environment=EnvironmentRow(
+            **{name: getattr(row.environment, name) for name in names_of(EnvironmentRow)}
+        ),
+        submission=build(SubmissionRefAnswer, row.submission, has_body=row.has_body, url=url),
         measurements=[
             _describe_measurement(measurement, levels.get(measurement.id, ()))
             for measurement in run.measurements
@@ -300,7 +317,7 @@ class OneRun(ApiView):
     def get(self, request: Request, run_id: int) -> HttpResponse:
         """Read one run with its measurements; a host token sees only runs of its host, others are 404."""
         run = read_run(run_id, **read_parameters(request, PositionParameters))
-        if run is None or find_ingest_host(request) not in (None, run.host_id):
+        if run is None or find_ingest_host(request) not in (None, run.row.host_id):
             raise not_found("run", describe_missing_run(run_id))
         following = (
             None

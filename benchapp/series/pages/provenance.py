@@ -81,7 +81,7 @@ def run_report(request: HttpRequest, run_id: int) -> HttpResponse:
         raise Http404(describe_missing_run(run_id))
     title = f"Derived values of run {run_id}"
     api_line = format_curl_command(f"{make_base_url(request)}/api/v1/runs/{run_id}/report")
-    context = {"run": run, "title": title, "api_line": api_line, "parser_version": PARSER_VERSION}
+    context = {"run": run.row, "title": title, "api_line": api_line, "parser_version": PARSER_VERSION}
     try:
         provenance = _derive(request, run)
     except _Unavailable as problem:
@@ -106,9 +106,9 @@ class _Unavailable(Exception):
 
 def _derive(request: HttpRequest, run: RunDetail) -> ReportProvenance:
     """Return the provenance of the requested page of a run. Raises _Unavailable."""
-    if run.submission.body_bytes > OPEN_BYTES_MAXIMUM and not request.user.is_authenticated:
+    if run.row.submission.body_bytes > OPEN_BYTES_MAXIMUM and not request.user.is_authenticated:
         raise _Unavailable(403, _SIGN_IN)
-    body = read_raw_body(run_id=run.id)
+    body = read_raw_body(run_id=run.row.pk)
     if body is None:
         raise _Unavailable(410, _EXPIRED)
     if not body.has_output:
@@ -116,7 +116,7 @@ def _derive(request: HttpRequest, run: RunDetail) -> ReportProvenance:
     try:
         return derive_packed(
             body.packed,
-            run.document,
+            run.row.document,
             has_envelope=body.has_envelope,
             position=run.position,
             limit=SECTIONS_MAXIMUM,
@@ -145,7 +145,7 @@ def _describe(run: RunDetail, provenance: ReportProvenance) -> dict[str, object]
         "totals": [_make_total(each) for each in provenance.totals],
         "jobs": [_make_job_line(job) for job in provenance.jobs],
         "messages_text": "\n".join(provenance.messages),
-        "is_older": run.parser_version != provenance.parser_version,
+        "is_older": run.row.parser_version != provenance.parser_version,
     }
 
 

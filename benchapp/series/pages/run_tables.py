@@ -152,11 +152,11 @@ def make_measurement_lines(run: RunDetail) -> tuple[tuple[Column, ...], tuple[di
             "name": name,
             "place": ", ".join(filter(None, (name, measurement.series.target_name))),
             "workload_title": _add_target(
-                _describe_workload(measurement), run.target.target_name, measurement.series.target_name
+                _describe_workload(measurement), run.row.target.target_name, measurement.series.target_name
             ),
             "cells": make_cells(measurement, columns),
             "codes": tuple(badge["code"] for badge in measurement.badges),
-            "limit_result": _judge(run.profile, measurement),
+            "limit_result": _judge(run.row.profile, measurement),
             "kinds": describe_unusual_kinds(find_kinds(measurement), usual),
             "level": _describe_level(levels.get(measurement.id, ())),
         }

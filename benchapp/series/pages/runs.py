@@ -42,7 +42,7 @@ from benchapp.intake.normalize.measurement import describe_missing
 from benchapp.intake.posts.envelope import BadEnvelope, read_envelope
 from benchapp.intake.posts.submissions import unpack
 from benchapp.intake.read import RawBody, read_raw_body
-from benchapp.models import Measurement, Role
+from benchapp.models import Measurement, Role, Run
 from benchapp.requests.pages.run_requests import make_request_panel
 from benchapp.requests.read.run_requests import RequestFilter
 from benchapp.series.pages.run_tables import (
@@ -72,7 +72,7 @@ from benchapp.series.read.runs import (
     read_before,
     read_run,
 )
-from benchapp.series.read.shapes import BADGE_CODES, make_badges
+from benchapp.series.read.shapes import BADGE_CODES, FIRST_JUDGING_PARSER, make_badges, order_codes
 from benchapp.series.read.titles import TITLE_MAXIMUM, describe_workload, name_place
 from benchapp.series.read.traces import Stretch, TraceRow, find_stretches, read_traces
 from benchapp.series.write import BadReason, UnknownRun, exclude_run, include_run
@@ -371,13 +371,17 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
     """Show one run with its values and their origin, 200 measurements at a time."""
     position = read_position(request)
     detail = _find(run_id, position=position, limit=MEASUREMENTS_SHOWN)
+    row = detail.row
     columns, lines = make_measurement_lines(detail)
     context = {
-        "run": detail,
+        "run": row,
+        "detail": detail,
+        "codes": order_codes(row.badges),
+        "is_judged": row.parser_version >= FIRST_JUDGING_PARSER,
         "title": _format_run_title(detail),
-        "facts": list_facts(detail.environment.facts),
-        "conditions": list_facts(detail.command.get("conditions") or {}),
-        "failure": _describe_failure(detail),
+        "facts": list_facts(row.environment.facts),
+        "conditions": list_facts(row.command.get("conditions") or {}),
+        "failure": _describe_failure(row),
         "last_place": position + len(lines),
         "earlier_position": max(position - MEASUREMENTS_SHOWN, 0) if position else None,
         "columns": columns,
@@ -462,12 +466,12 @@ def _format_title(runs: tuple[RunRow, ...], *, has_more: bool, is_first: bool) -
 
 
 def _format_run_title(run: RunDetail) -> str:
-    place = name_place(f"host:{run.host_name}", *run.target_names)
-    title = f"Run {run.id} on {place} failed" if run.has_failed else f"{place}: {format_results(run)}"
+    place = name_place(f"host:{run.row.host.name}", *run.target_names)
+    title = f"Run {run.row.pk} on {place} failed" if run.row.has_failed else f"{place}: {format_results(run)}"
     return cut_text(title, TITLE_MAXIMUM)
 
 
-def _describe_failure(run: RunDetail) -> str:
+def _describe_failure(run: Run) -> str:
     if not run.has_failed:
         return ""
     cause = run.command.get("failure") or f"fio reported {describe_error(run.error)}"
@@ -478,9 +482,9 @@ def _make_csv_row(run: RunDetail, place: int, percents: list[float]) -> dict[str
     measurement = run.measurements[place]
     values = measurement.percentile_values
     return {
-        "run_id": run.id,
-        "host": run.host_name,
-        "started_at": run.started_at.isoformat().replace("+00:00", "Z"),
+        "run_id": run.row.pk,
+        "host": run.row.host.name,
+        "started_at": run.row.started_at.isoformat().replace("+00:00", "Z"),
         "job_name": measurement.job_name,
         "workload": describe_workload(measurement.series, direction=measurement.series.direction),
         "direction": measurement.series.direction,

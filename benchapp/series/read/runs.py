@@ -26,13 +26,11 @@ from benchapp.framework.read.pagination import (
     match_times,
     read_cursor,
 )
-from benchapp.models import DeletedRun, Measurement, Run, name_person
+from benchapp.models import DeletedRun, Measurement, Run, Target
 from benchapp.models.filtering import match_runs
 from benchapp.models.measurement import are_same_kind, find_kind
 from benchapp.series.read.shapes import (
-    FIRST_JUDGING_PARSER,
     HARMLESS_CODES,
-    EnvironmentRow,
     TargetRow,
     names_of,
     order_codes,
@@ -280,56 +278,16 @@ _PERCENTS_MAXIMUM: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
-class SubmissionRef:
-    """The submission that a run came with; has_body: the raw output can be downloaded."""
-
-    id: UUID
-    kind: str
-    state: str
-    received_at: datetime
-    body_bytes: int
-    has_body: bool
-
-
-@dataclass(frozen=True, slots=True)
 class RunDetail:
-    """One run.
+    """One run, with host, target, environment, and submission without its body.
 
-    measurements: of its measurement_count, those from `position` on.
-    command: argv, exit status, signal, standard error, job file as sent by the agent, else empty.
-    target_names: that of its target, else those of all its measurements.
-    previous_run_id, next_run_id: of the same host and profile, by time. excluded_at: it counts in no median since
-    then; excluded_by: the user name, None for an API token without an owner; excluded_reason: kept when the run is
-    included again.
+    measurements: of its measurement_count, those from `position` on. target_names: that of its target, else those of
+    all its measurements. previous_run_id, next_run_id: of the same host and profile, by time.
     """
 
-    id: int
-    document: int
-    host_id: int
-    host_name: str
-    pool: str
-    profile: str
-    sweep_id: UUID | None
-    labels: Mapping[str, str]
-    started_at: datetime
-    started_at_is_known: bool
-    finished_at: datetime | None
-    format: str
-    fio_version: str
-    command: Mapping[str, Any]
-    error: int
-    is_partial: bool
-    warnings: tuple[Mapping[str, str], ...]
-    badges: tuple[str, ...]
-    parser_version: int
-    excluded_at: datetime | None
-    excluded_by: str | None
-    excluded_reason: str
-    target: TargetRow
+    row: Run
     target_title: str
     target_names: tuple[str, ...]
-    environment: EnvironmentRow
-    submission: SubmissionRef
     measurements: tuple[Measurement, ...]
     position: int
     measurement_count: int
@@ -337,25 +295,10 @@ class RunDetail:
     next_run_id: int | None
 
     @property
-    def has_failed(self) -> bool:
-        """Return whether the run failed."""
-        return self.error != 0
-
-    @property
-    def is_excluded(self) -> bool:
-        """Return whether the run is excluded from medians."""
-        return self.excluded_at is not None
-
-    @property
     def next_position(self) -> int | None:
         """Return the position of the first measurement that follows these, None at the end."""
         end = self.position + len(self.measurements)
         return end if self.measurements and end < self.measurement_count else None
-
-    @property
-    def is_judged(self) -> bool:
-        """Return whether its parser version checked data quality."""
-        return self.parser_version >= FIRST_JUDGING_PARSER
 
 
 def read_run(run_id: int, *, position: int = 0, limit: int | None = MEASUREMENTS_SHOWN) -> RunDetail | None:
@@ -364,27 +307,15 @@ def read_run(run_id: int, *, position: int = 0, limit: int | None = MEASUREMENTS
     At most `limit` measurements from `position` on, fewer if their options are long; None: all. A fifth query counts
     the measurements if there are more.
     """
-    row = (
-        Run.objects.filter(pk=run_id)
-        .annotate(has_body=ExpressionWrapper(Q(submission__body__isnull=False), BooleanField()))
-        .values_list(
-            *_DETAIL_COLUMNS,
-            *_SUBMISSION_COLUMNS,
-            *names_of(TargetRow, "target__"),
-            *names_of(EnvironmentRow, "environment__"),
-        )
-        .first()
+    runs: QuerySet[Any] = Run.objects.select_related(
+        "host", "target", "environment", "submission", "excluded_by"
     )
-    if row is None:
+    unread = ("submission__body", "submission__digest", "submission__parameters", "excluded_by__password")
+    has_body = ExpressionWrapper(Q(submission__body__isnull=False), BooleanField())
+    run = runs.defer(*unread).annotate(has_body=has_body).filter(pk=run_id).first()
+    if run is None:
         return None
-    plain, row = row[: len(_DETAIL_COLUMNS)], row[len(_DETAIL_COLUMNS) :]
-    submission, row = SubmissionRef(*row[: len(_SUBMISSION_COLUMNS)]), row[len(_SUBMISSION_COLUMNS) :]
-    values = dict(zip(_RUN_NAMES, plain, strict=True))
-    values["warnings"] = tuple(values["warnings"])
-    values["badges"] = order_codes(values["badges"])
-    values["excluded_by"] = name_person(values["excluded_by"]) or None
-    target = TargetRow(*row[: len(names_of(TargetRow))])
-    previous_id, next_id = _find_neighbors(values)
+    previous_id, next_id = _find_neighbors(run)
     rows = Measurement.objects.filter(run_id=run_id)
     measurements = list_measurements(rows, position=position, limit=limit)
     is_whole = not position and (limit is None or len(measurements) < limit)
@@ -393,12 +324,11 @@ def read_run(run_id: int, *, position: int = 0, limit: int | None = MEASUREMENTS
         lengths = (sum(map(len, chain(*row.series.options.items()))) for row in measurements)
         measurements = measurements[: count_fitting(lengths, _OPTIONS_CHARACTERS_MAXIMUM)]
     return RunDetail(
-        **values,
-        target=target,
-        target_title=describe_target(target),
-        target_names=_list_target_names(target, rows, measurements if len(measurements) == count else None),
-        environment=EnvironmentRow(*row[len(names_of(TargetRow)) :]),
-        submission=submission,
+        row=run,
+        target_title=describe_target(run.target),
+        target_names=_list_target_names(
+            run.target, rows, measurements if len(measurements) == count else None
+        ),
         measurements=measurements,
         position=position,
         measurement_count=count,
@@ -408,7 +338,7 @@ def read_run(run_id: int, *, position: int = 0, limit: int | None = MEASUREMENTS
 
 
 def _list_target_names(
-    target: TargetRow, rows: QuerySet[Measurement], measurements: Sequence[Measurement] | None
+    target: Target, rows: QuerySet[Measurement], measurements: Sequence[Measurement] | None
 ) -> tuple[str, ...]:
     """Return the names of a run's targets; one query if it has no common name and not all measurements are read."""
     if target.target_name:
@@ -418,42 +348,6 @@ def _list_target_names(
     else:
         names = {measurement.series.target_name for measurement in measurements}
     return tuple(sorted(filter(None, names)))
-
-
-_DETAIL_COLUMNS: Final = (
-    "id",
-    "document",
-    "host_id",
-    "host__name",
-    "host__pool",
-    "profile",
-    "sweep_id",
-    "labels",
-    "started_at",
-    "started_at_is_known",
-    "finished_at",
-    "format",
-    "fio_version",
-    "command",
-    "error",
-    "is_partial",
-    "warnings",
-    "badges",
-    "parser_version",
-    "excluded_at",
-    "excluded_by__username",
-    "excluded_reason",
-)
-_NAMES: Final = {"host__name": "host_name", "host__pool": "pool", "excluded_by__username": "excluded_by"}
-_RUN_NAMES: Final = tuple(_NAMES.get(name, name) for name in _DETAIL_COLUMNS)
-_SUBMISSION_COLUMNS: Final = (
-    "submission_id",
-    "submission__kind",
-    "submission__state",
-    "submission__received_at",
-    "submission__body_bytes",
-    "has_body",
-)
 
 
 def list_measurements(
@@ -498,9 +392,9 @@ def list_percents(measurements: Iterable[Measurement]) -> tuple[list[float], int
     return sorted(shown), len(counts) - len(shown)
 
 
-def _find_neighbors(run: Mapping[str, Any]) -> tuple[int | None, int | None]:
-    place = Cursor(run["started_at"], run["id"])
-    others = Run.objects.filter(host_id=run["host_id"], profile=run["profile"]).values_list("id", flat=True)
+def _find_neighbors(run: Run) -> tuple[int | None, int | None]:
+    place = Cursor(run.started_at, run.pk)
+    others = Run.objects.filter(host_id=run.host_id, profile=run.profile).values_list("id", flat=True)
     earlier = others.filter(behind("started_at", place, is_descending=True)).order_by("-started_at", "-id")
     later = others.filter(behind("started_at", place, is_descending=False)).order_by("started_at", "id")
     return earlier.first(), later.first()
@@ -575,9 +469,9 @@ def compare_to_levels(run: RunDetail) -> dict[int, tuple[LevelComparison, ...]]:
     In the metrics in which changes are detected. Left out: failed measurements, of an excluded run all, values that
     are unknown, series without a level before the run, and levels of another kind of latency.
     """
-    valid = [] if run.is_excluded else [row for row in run.measurements if not row.error]
+    valid = [] if run.row.excluded_at else [row for row in run.measurements if not row.error]
     series_ids = list({row.series_id for row in valid})
-    rows = fetch_rows(_LEVELS_BEFORE, [series_ids, list(JUDGED_METRICS), run.started_at]) if valid else []
+    rows = fetch_rows(_LEVELS_BEFORE, [series_ids, list(JUDGED_METRICS), run.row.started_at]) if valid else []
     levels = {(series_id, metric): (kind, values) for series_id, metric, kind, *values in rows}
     return {
         row.id: tuple(

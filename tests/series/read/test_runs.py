@@ -147,12 +147,12 @@ def test_run_is_read_whole_with_four_queries(django_assert_num_queries):
     with django_assert_num_queries(4):
         detail = read_run(run.id)
 
-    assert (detail.host_name, detail.pool, detail.target_title) == ("db-7", "db", "xfs")
-    assert (detail.environment.kernel, detail.environment.cpu_count) == ("6.1.0", 2)
-    assert detail.labels == {"rack": "r1"}
-    assert detail.warnings[0]["code"] == "x"
-    assert detail.command["argv"] == ["fio"]
-    assert (detail.submission.id, detail.submission.has_body) == (run.submission_id, True)
+    assert (detail.row.host.name, detail.row.host.pool, detail.target_title) == ("db-7", "db", "xfs")
+    assert (detail.row.environment.kernel, detail.row.environment.cpu_count) == ("6.1.0", 2)
+    assert detail.row.labels == {"rack": "r1"}
+    assert detail.row.warnings[0]["code"] == "x"
+    assert detail.row.command["argv"] == ["fio"]
+    assert (detail.row.submission_id, detail.row.has_body) == (run.submission_id, True)
     first, second = detail.measurements
     assert (first.job_name, first.missing) == ("first", {"percentiles": "clones-without-bins"})
     assert list(second.percentile_values.items()) == [(5.0, 1.0), (50.0, 2.0), (99.9, 3.0)]
@@ -183,4 +183,4 @@ def test_raw_body_is_that_of_the_run():
 
     assert body.submission_id == run.submission_id
     assert read_raw_body(run_id=gone.id) is None
-    assert read_run(gone.id).submission.has_body is False
+    assert read_run(gone.id).row.has_body is False
