@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -291,9 +292,12 @@ def make_body(body: Any, annotation: Any) -> Any:
     """Return a body as the type of its parameter; bytes unchanged."""
     if isinstance(body, bytes):
         return body
-    # The first of several types of a body has its example.
-    kind = next(each for each in get_args(annotation) or (annotation,) if hasattr(each, "from_dict"))
-    return kind.from_dict(body)
+    kinds = [each for each in get_args(annotation) or (annotation,) if hasattr(each, "from_dict")]
+    for kind in kinds[:-1]:
+        # Of several types of a body, the one whose values it has.
+        with suppress(ValueError):
+            return kind.from_dict(body)
+    return kinds[-1].from_dict(body)
 
 
 @pytest.fixture(scope="module")
