@@ -65,14 +65,18 @@ _READ_BEFORE: Final = (
     " WHERE level.metric = %s AND NOT level.is_current AND level.from_at < regressed.started_at"
     " ORDER BY level.series_id, level.from_at DESC"
 )
-_READ_SCOPES: Final = (
-    "SELECT series.scope, series.id, change.id, change.incident_id, change.metric, change.is_regression,"  # noqa: S608
-    " change.relative, change.started_at, incident.severity"
+_OF_OPEN_REGRESSIONS: Final = (
     " FROM benchapp_change change JOIN benchapp_incident incident ON incident.id = change.incident_id"
     " JOIN benchapp_series series ON series.id = change.series_id"
-    " WHERE series.scope = ANY(%s) AND change.state = ANY(%s) AND change.is_regression"
-    f" AND {IS_OPEN} AND {STATED_CHANGE} ORDER BY change.id"
+    f" WHERE change.state = ANY(%s) AND change.is_regression AND {IS_OPEN} AND {STATED_CHANGE}"
 )
+_READ_SCOPES: Final = (
+    "SELECT series.scope, series.id, change.id, change.incident_id, change.metric, change.is_regression,"
+    " change.relative, change.started_at, incident.severity"
+    f"{_OF_OPEN_REGRESSIONS} AND series.scope = ANY(%s) ORDER BY change.id"
+)
+REGRESSED_SCOPES: Final = f"SELECT series.scope{_OF_OPEN_REGRESSIONS}"
+"""The scopes that have a mark (`read_scope_marks`); LIVE is its parameter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +195,7 @@ def read_scope_marks(scopes: Sequence[str]) -> dict[str, ScopeMark]:
     """Return the mark of each scope, pool:NAME or host:NAME, with an open regression; one query."""
     if not scopes:
         return {}
-    rows = fetch_rows(_READ_SCOPES, [list(scopes), LIVE])
+    rows = fetch_rows(_READ_SCOPES, [LIVE, list(scopes)])
     found: dict[str, list[SeriesMark]] = {}
     severities: dict[str, list[Severity]] = {}
     for (

@@ -12,7 +12,13 @@ from benchapp.catalog.grammar import Filter
 from benchapp.framework.read.binary_columns import fetch_rows
 from benchapp.models import Environment, Series, SeriesEnvironment, State, Subscription, User
 from benchapp.models.filtering import match_series
-from benchapp.storage.read.hosts import HostFilter, HostRow, filter_hosts, list_least_recently_seen
+from benchapp.storage.read.hosts import (
+    HostFilter,
+    HostRow,
+    filter_hosts,
+    find_failing_hosts,
+    list_urgent_hosts,
+)
 
 RECENT: Final = timedelta(days=7)
 COUNT_MAXIMUM: Final = 1000
@@ -43,7 +49,7 @@ def list_paused_subscriptions(owner: User) -> list[Subscription]:
     return list(rows.only("paused_reason").order_by("id"))
 
 
-# Least recently seen first: these include the hosts whose runs are overdue.
+# The most urgent ones: seen least recently are also the hosts whose runs are overdue.
 HOSTS_MAXIMUM: Final = 1000
 # A host with a run within this time is active.
 ACTIVE_WITHIN: Final = timedelta(days=7)
@@ -53,7 +59,7 @@ ACTIVE_WITHIN: Final = timedelta(days=7)
 class FleetHosts:
     """Hosts that are not retired, by name.
 
-    hosts: at most 1 000, those seen least recently. count: of all. active_count: those with a run that started within
+    hosts: at most 1 000, the most urgent ones. count: of all. active_count: those with a run that started within
     seven days.
     """
 
@@ -75,7 +81,7 @@ class FleetHosts:
 
 
 def read_fleet_hosts(filter: Filter | None = None, *, without: str = "") -> FleetHosts:
-    """Return the hosts in at most seven queries, whatever their number, and up to three of the filter.
+    """Return the hosts in at most seven queries, three more beyond 1 000 hosts, and up to three of the filter.
 
     filter: as on the list of hosts. without: the name of a host to leave out.
     """
@@ -88,7 +94,8 @@ def read_fleet_hosts(filter: Filter | None = None, *, without: str = "") -> Flee
         " AND (%s::bigint[] IS NULL OR host.id = ANY(%s))",
         [timezone.now() - ACTIVE_WITHIN, without, ids, ids],
     )
-    hosts = list_least_recently_seen(without=without, limit=HOSTS_MAXIMUM, ids=ids)
+    failing = find_failing_hosts() if count > HOSTS_MAXIMUM else []
+    hosts = list_urgent_hosts(without=without, limit=HOSTS_MAXIMUM, ids=ids, failing=failing)
     return FleetHosts(tuple(hosts), count, active_count)
 
 

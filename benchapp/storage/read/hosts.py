@@ -16,6 +16,8 @@ from benchapp.catalog.metrics import SMALLEST_CHANGES
 from benchapp.framework.read.binary_columns import fetch_rows
 from benchapp.framework.read.pagination import BadCursor, Page, match_times
 from benchapp.incidents.read.series_status import (
+    LIVE,
+    REGRESSED_SCOPES,
     ScopeMark,
     list_open_incidents,
     read_scope_marks,
@@ -168,19 +170,28 @@ def add_last_runs(hosts: Sequence[HostRow]) -> list[HostRow]:
     return [replace(host, last_run=last_runs.get(host.id)) for host in hosts]
 
 
-def list_least_recently_seen(*, without: str, limit: int, ids: list[int] | None = None) -> list[HostRow]:
-    """Return the active hosts seen least recently, at most `limit`, by name; queries as for list_hosts.
+def list_urgent_hosts(
+    *, without: str, limit: int, ids: list[int] | None = None, failing: Sequence[int] = ()
+) -> list[HostRow]:
+    """Return at most `limit` active hosts by name, the most urgent ones; queries as for list_hosts.
 
-    without: the name of a host to leave out. ids: only these; None for all.
+    Urgent are hosts with an open regression, those of `failing`, then those seen least recently. without: the name of a
+    host to leave out. ids: only these; None for all.
     """
     rows = fetch_rows(
         f"SELECT {', '.join(_READ)} FROM benchapp_host"  # noqa: S608
         " WHERE retired_at IS NULL AND name <> %s AND (%s::bigint[] IS NULL OR id = ANY(%s))"
-        " ORDER BY last_seen_at NULLS LAST LIMIT %s",
-        [without, ids, ids, limit],
+        " ORDER BY (CASE pool WHEN '' THEN 'host:' || name ELSE 'pool:' || pool END"
+        f" NOT IN ({REGRESSED_SCOPES}) AND id <> ALL(%s)), last_seen_at NULLS LAST LIMIT %s",
+        [without, ids, ids, LIVE, list(failing), limit],
     )
     hosts = _make_rows([dict(zip(_READ, row, strict=True)) for row in rows])
     return sorted(hosts, key=lambda host: host.name)
+
+
+def find_failing_hosts() -> list[int]:
+    """Return the hosts with a failing profile; three queries."""
+    return [host_id for host_id, failed in read_all_failed().items() if list_failing(failed)]
 
 
 def page_hosts(
@@ -261,8 +272,7 @@ def filter_hosts(filters: HostFilter) -> QuerySet[Host]:
         different = find_different_hosts()
         hosts = (hosts.filter if filters.is_schedule_different else hosts.exclude)(pk__in=different)
     if filters.is_failing is not None:
-        failing = [host_id for host_id, failed in read_all_failed().items() if list_failing(failed)]
-        hosts = (hosts.filter if filters.is_failing else hosts.exclude)(pk__in=failing)
+        hosts = (hosts.filter if filters.is_failing else hosts.exclude)(pk__in=find_failing_hosts())
     if in_range := match_times("started_at", filters.from_at, filters.to_at):
         hosts = hosts.filter(Exists(Run.objects.filter(in_range, host=OuterRef("pk"))))
     if filters.text:

@@ -174,6 +174,25 @@ def test_squares_and_list_show_the_same_hosts(viewer: Client) -> None:
     assert {"/hosts/db-worse/", "/hosts/db-silent/"} <= set(page.links)
 
 
+def test_hosts_with_trouble_are_shown_before_those_seen_least_recently(
+    viewer: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mature()
+    worse = add([100.0] * 12, host="db-worse")
+    make_incident(changes=[make_change(worse, before=100.0, after=70.0)])
+    failing = make_host("db-failing")
+    for day in range(3):
+        make_run(failing, started_at=timezone.now() - timedelta(hours=day), error=5)
+    make_host("db-never")
+    Host.objects.exclude(name="db-never").update(last_seen_at=timezone.now())
+    monkeypatch.setattr("benchapp.overview.read.page.HOSTS_MAXIMUM", 2)
+
+    page = Page(viewer.get(reverse("home")))
+
+    assert list(list_squares(page)) == ["db-failing", "db-worse"]
+    assert "2 other hosts not shown." in page.words
+
+
 def test_hosts_are_grouped_by_name(viewer: Client) -> None:
     mature()
     for name in ("web-1", "web-2", "cache01", "9"):
