@@ -36,7 +36,7 @@ LOGS = {"_bw", "_iops", "_lat", "_clat", "_slat"}
 
 @pytest.fixture(scope="module")
 def document() -> dict[str, Any]:
-    return dict(make_schema().body)
+    return dict(make_schema()[0])
 
 
 def list_members(value: Any, name: str) -> Iterator[Any]:

@@ -108,7 +108,7 @@ def list_documented() -> list[str]:
     terms = [f"{name}:{value}" for name, each in FILTER_DIMENSIONS.items() for value in list_examples(each)]
     parameters = [
         (each["name"], str(each["example"]))
-        for item in make_schema().body["paths"].values()
+        for item in make_schema()[0]["paths"].values()
         for each in item.get("get", {}).get("parameters", ())
         if "example" in each and each["name"] in ("q", *FILTER_DIMENSIONS)
     ]

@@ -43,7 +43,7 @@ from benchapp.notices.write.subscriptions import (
     request_test,
     resume_subscription,
 )
-from benchapp.notices.write.thresholds import THRESHOLDS_MAXIMUM, ThresholdPreview, preview_thresholds
+from benchapp.notices.write.thresholds import THRESHOLDS_MAXIMUM, preview_thresholds
 
 _HOURS = [(str(hour), f"{hour:02}:00") for hour in range(24)]
 _SEVERITIES = [
@@ -301,7 +301,7 @@ def _apply(
     request: HttpRequest,
     form: SubscriptionForm,
     save: Callable[[Mapping[str, Any]], Subscription],
-) -> tuple[Subscription | None, list[ThresholdPreview] | None]:
+) -> tuple[Subscription | None, list[dict[str, Any]] | None]:
     """Save a valid form, or with `do=preview` return what its thresholds concern now; None where nothing was done."""
     if request.method != "POST" or not form.is_valid():
         return None, None

@@ -4,7 +4,6 @@ import hashlib
 import io
 import re
 import zipfile
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -36,19 +35,11 @@ _MOMENT: Final = (1980, 1, 1, 0, 0, 0)
 _LEFT_OUT: Final = {"__pycache__", "tests"}
 
 
-@dataclass(frozen=True, slots=True)
-class AgentArchive:
-    """The archive and the SHA-256 of its bytes, hexadecimal."""
-
-    content: bytes
-    digest: str
-
-
 @cache
-def read_agent_archive() -> AgentArchive:
-    """Return the archive of the agent shipped with this server; built once per process."""
+def read_agent_archive() -> tuple[bytes, str]:
+    """Return the archive of the agent of this server, and its SHA-256, hexadecimal; built once per process."""
     content = build_agent_archive(Path(settings.BASE_DIR) / "agent")
-    return AgentArchive(content, hashlib.sha256(content).hexdigest())
+    return content, hashlib.sha256(content).hexdigest()
 
 
 @cache

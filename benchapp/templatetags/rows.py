@@ -198,8 +198,7 @@ def _make_box(series: Any, group: str) -> str:
 
 
 def _make_line(chart: Any) -> str:
-    paths = (("line", chart.line), ("earlier", chart.earlier), ("current", chart.current))
-    drawn = "".join(f'<path class="{name}" d="{escape(path)}"/>' for name, path in paths if path)
+    drawn = "".join(f'<path class="{name}" d="{escape(path)}"/>' for name, path in chart.items() if path)
     return f'<svg viewBox="0 0 240 48" preserveAspectRatio="none" aria-hidden="true">{drawn}</svg>'
 
 

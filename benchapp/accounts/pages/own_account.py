@@ -15,7 +15,6 @@ from django.views.decorators.http import require_http_methods, require_POST
 from benchapp.accounts.pages.forms import AccountForm, EmailForm
 from benchapp.accounts.pages.sign_in import HASHING
 from benchapp.accounts.write.accounts import (
-    Preferences,
     change_password,
     count_password_check,
     delete_account,
@@ -116,12 +115,10 @@ def change_preferences(request: HttpRequest) -> HttpResponse:
     values = form.cleaned_data
     save_preferences(
         user,
-        Preferences(
-            time_zone=values["time_zone"],
-            rate_units=RateUnits(values["rate_units"]),
-            theme=Theme(values["theme"]),
-            default_filter=values["default_filter"],
-        ),
+        time_zone=values["time_zone"],
+        rate_units=RateUnits(values["rate_units"]),
+        theme=Theme(values["theme"]),
+        default_filter=values["default_filter"],
     )
     messages.success(request, "Preferences saved.", extra_tags="good")
     return redirect("account")

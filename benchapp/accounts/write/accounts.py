@@ -8,7 +8,7 @@ import hashlib
 import re
 import secrets
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from ipaddress import ip_address, ip_network
 from typing import Any, Final
@@ -460,16 +460,6 @@ def _create(claims: Mapping[str, Any], provider: OidcProvider, *, subject: str, 
     return user
 
 
-@dataclass(frozen=True, slots=True)
-class Preferences:
-    """What pages show to a user; fields as in User. default_filter: in the canonical form (`read_default_filter`)."""
-
-    time_zone: str
-    rate_units: RateUnits
-    theme: Theme
-    default_filter: str
-
-
 def read_default_filter(text: str) -> str:
     """Return a filter in its canonical form; "" for none. Raises BadFilter, also for a time range or a metric."""
     written = write_filter(parse_filter(text))
@@ -480,9 +470,11 @@ def read_default_filter(text: str) -> str:
     return written
 
 
-def save_preferences(user: User, wanted: Preferences) -> None:
-    """Save the preferences of a user."""
-    _save(user, **asdict(wanted))
+def save_preferences(
+    user: User, *, time_zone: str, rate_units: RateUnits, theme: Theme, default_filter: str
+) -> None:
+    """Save what pages show to a user. default_filter: in the canonical form (`read_default_filter`)."""
+    _save(user, time_zone=time_zone, rate_units=rate_units, theme=theme, default_filter=default_filter)
 
 
 def save_theme(user: User, theme: Theme) -> None:

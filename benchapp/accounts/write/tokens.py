@@ -4,7 +4,6 @@ import hashlib
 import hmac
 import secrets
 import zlib
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -48,16 +47,8 @@ class TokenNotValid(Exception):
     """The token is revoked or has expired; it cannot be changed any more."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedToken:
-    """The two parts of a token with valid format and CRC."""
-
-    public_id: str
-    secret: str
-
-
-def parse_token(text: str) -> ParsedToken | None:
-    """Split `bench_<12>_<43><CRC 8>`; None for a wrong format or CRC (a truncated or mistyped token)."""
+def parse_token(text: str) -> tuple[str, str] | None:
+    """Split `bench_<12>_<43><CRC 8>` into public id and secret; None for a wrong format or CRC (a mistyped token)."""
     expected_length = len(_PREFIX) + _PUBLIC_LENGTH + 1 + _SECRET_LENGTH + _CRC_LENGTH
     if len(text) != expected_length or not text.startswith(_PREFIX) or not text.isascii():
         return None
@@ -65,11 +56,11 @@ def parse_token(text: str) -> ParsedToken | None:
     secret, crc = rest[:_SECRET_LENGTH], rest[_SECRET_LENGTH:]
     if len(public_id) != _PUBLIC_LENGTH or not separator or _checksum(public_id, secret) != crc:
         return None
-    return ParsedToken(public_id, secret)
+    return public_id, secret
 
 
-def require_format(text: str) -> ParsedToken:
-    """Return the parts of a token without a query. Raises TokenRefused."""
+def require_format(text: str) -> tuple[str, str]:
+    """Return public id and secret of a token without a query. Raises TokenRefused."""
     parsed = parse_token(text)
     if parsed is None:
         raise TokenRefused("token-malformed", "not a valid token: is it truncated or mistyped?")
@@ -208,10 +199,10 @@ def _log(event: str, token: ApiToken, *, by: User | None, via: str, **more: str)
 
 def read_token(text: str) -> ApiToken:
     """Return the valid token with its host and record its use. Raises TokenRefused."""
-    parsed = require_format(text)
-    token = _find_token(parsed.public_id)
-    if token is None or not hmac.compare_digest(bytes(token.digest), _digest(parsed.secret)):
-        raise TokenRefused("token-unknown", f"token {_PREFIX}{parsed.public_id}… is unknown")
+    public_id, secret = require_format(text)
+    token = _find_token(public_id)
+    if token is None or not hmac.compare_digest(bytes(token.digest), _digest(secret)):
+        raise TokenRefused("token-unknown", f"token {_PREFIX}{public_id}… is unknown")
     now = timezone.now()
     if token.revoked_at is not None:
         raise TokenRefused("token-revoked", f"{token} was revoked at {format_utc_moment(token.revoked_at)}")

@@ -364,10 +364,8 @@ def _answer_lines(
     else:
         columns = [*BUCKET_COLUMNS, *(name for metric in history.metrics for name in spread_columns(metric))]
     columns = ["series", *columns, *(("color",) if history.colors else ())]
-    kinds, written = (
-        list_kinds(kind),
-        row_format("csv" if answer_format == "csv" else "ndjson", name="history"),
-    )
+    kinds = list_kinds(kind)
+    content_type, write = row_format("csv" if answer_format == "csv" else "ndjson", name="history")
     context: dict[int, tuple[str, ...]] = {line.row.id: () for line in history.lines}
     more: list[RowColumn] = []
     if answer_format == "csv":
@@ -382,7 +380,7 @@ def _answer_lines(
     )
     return answer_stream(
         request,
-        written.write([*(RowColumn(column, kinds[column]) for column in columns), *more], batches),
-        content_type=written.content_type,
+        write([*(RowColumn(column, kinds[column]) for column in columns), *more], batches),
+        content_type=content_type,
         headers={"ETag": etag, **name_file("history", answer_format)},
     )

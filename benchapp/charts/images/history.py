@@ -347,7 +347,7 @@ class _HistoryPanel:
         axes, width = plot.axes, plot.box.width
         low, high = axes.get_xlim()
         free = -1.0
-        for mark in reversed(self.history.planned.items):
+        for mark in reversed(self.history.planned):
             start, end = (min(max(_number(each), low), high) for each in (mark.from_at, mark.ends_at))
             if _number(mark.from_at) > high or _number(mark.ends_at) < low:
                 continue
@@ -529,7 +529,7 @@ def _list_foot(history: SeriesHistory, chosen: ChosenSeries, filter: str) -> Ite
     )
     if any(_has_spread_increase(line, history.metrics) for line in history.lines):
         reading += " Hatched bar at the bottom: increased standard deviation."
-    if history.planned.items:
+    if history.planned:
         reading += " Shaded: maintenance, expected changes, notes."
     if history.newest is not None:
         reading += f" Only the newest {history.newest} runs of each series."

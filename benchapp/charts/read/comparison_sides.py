@@ -137,7 +137,7 @@ def read_values(side: Side, series_ids: Sequence[int], metrics: Sequence[str]) -
         if value is not None:
             conditions.append(sql.SQL(condition))
             parameters.append(value)
-    of_runs = compose_run_condition(side.filter.fact_terms, "m.run_id")
+    of_runs, run_values = compose_run_condition(side.filter.fact_terms, "m.run_id")
     known = (sql.SQL("coalesce({0}, 'NaN') AS {0}").format(sql.Identifier(name)) for name in metrics)
     # LATERAL: the newest few of each series by the index (series, time), however long its history is.
     rows = sql.SQL(
@@ -149,12 +149,12 @@ def read_values(side: Side, series_ids: Sequence[int], metrics: Sequence[str]) -
         known=sql.SQL(", ").join(known),
         kind_code=sql.SQL(KIND_CODE if any(map(is_latency, metrics)) else "0"),
         columns=sql.SQL(", ").join(sql.Identifier("m", name) for name in metrics),
-        conditions=sql.SQL(" AND ").join(conditions) + of_runs.text,
+        conditions=sql.SQL(" AND ").join(conditions) + of_runs,
         limit=sql.Literal(limit),
     )
     types = {"series_id": "bigint", "run_id": "bigint", "started_at": "timestamptz", "kind_code": "integer"}
     types |= dict.fromkeys(metrics, "double precision")
-    arrays = fetch_arrays(rows, [*parameters, *of_runs.values], columns=types)
+    arrays = fetch_arrays(rows, [*parameters, *run_values], columns=types)
     if side.is_current and len(arrays["series_id"]):
         select = _select_latest if side.filter.fact_terms else _select_current
         arrays = select(arrays, series_ids, metrics)

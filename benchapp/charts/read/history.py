@@ -24,7 +24,7 @@ from benchapp.charts.rules.downsampling import Buckets, SampledPoints, thin_poin
 from benchapp.detection.changepoints.detector import change_indices
 from benchapp.framework.read.binary_columns import from_us, read_versioned, to_us
 from benchapp.incidents.read.changes import ChangeMark, list_changes_of
-from benchapp.incidents.read.maintenance import PlannedMarks, read_planned_marks
+from benchapp.incidents.read.maintenance import PlannedMark, read_planned_marks
 from benchapp.incidents.read.series_status import DetectionStatusRow, list_variability
 from benchapp.models import Environment
 from benchapp.models.coverage import read_thresholds
@@ -315,7 +315,8 @@ class SeriesHistory:
     metrics: tuple[str, ...]
     lines: tuple[HistoryLine, ...]
     run_count: int
-    planned: PlannedMarks
+    planned: tuple[PlannedMark, ...]
+    planned_left_out: int
     from_at: datetime | None = None
     to_at: datetime | None = None
     resolution: int | None = None
@@ -402,6 +403,7 @@ def read_history(
     if resolution == "auto":
         resolution = BUCKETS_DEFAULT if run_count > POINTS_MAXIMUM else None
     count = None if resolution is None else max(least, resolution // max(1, len(ids)))
+    planned, planned_left_out = read_planned_marks(ids, from_at=from_at, to_at=to_at)
     return SeriesHistory(
         metrics=tuple(metrics),
         lines=tuple(
@@ -423,7 +425,8 @@ def read_history(
         resolution=resolution,
         newest=newest if any(len(read[each].points.at_us) == newest for each in ids) else None,
         colors=colors,
-        planned=read_planned_marks(ids, from_at=from_at, to_at=to_at),
+        planned=planned,
+        planned_left_out=planned_left_out,
         from_at=from_at,
         to_at=to_at,
     )

@@ -151,9 +151,9 @@ def make_document(history: SeriesHistory, chosen: ChosenSeries) -> Row:
         "hidden": history.hidden,
         "planned_events": [
             _take(HistoryEvent, mark, series=mark.series_ids, page=f"/maintenance/{mark.id}/")
-            for mark in history.planned.items
+            for mark in history.planned
         ],
-        "planned_events_left_out": history.planned.left_out,
+        "planned_events_left_out": history.planned_left_out,
         "points": rows if history.resolution is None else [],
         "buckets": [] if history.resolution is None else rows,
     }

@@ -49,7 +49,7 @@ def read_points(resolved: ResolvedRequest, series_ids: Sequence[int], condition:
             " Narrow the filter, as host:db-1 profile:seqread-fragmentation",
         )
     metric, span = resolved.metric.base, resolved.request.span
-    terms = compose_run_condition(resolved.request.filter.fact_terms, "m.run_id")
+    terms, term_values = compose_run_condition(resolved.request.filter.fact_terms, "m.run_id")
     text = sql.SQL(
         "SELECT wanted.id AS series_id, run_id, started_at, kind_code, x, y"
         " FROM unnest(%s::bigint[]) AS wanted(id) CROSS JOIN LATERAL"
@@ -66,12 +66,12 @@ def read_points(resolved: ResolvedRequest, series_ids: Sequence[int], condition:
         metric=sql.Identifier(metric),
         limit=sql.Literal(DEPENDENCE_POINTS_MAXIMUM + 1),
         kind_code=sql.SQL(KIND_CODE if is_latency(metric) else "0"),
-        terms=terms.text,
+        terms=terms,
     )
     path = ["conditions", condition]
     columns = {"series_id": "bigint", "run_id": "bigint", "started_at": "timestamptz", "kind_code": "integer"}
     columns |= {"x": "double precision", "y": "double precision"}
-    values = [list(series_ids), path, span.from_at, span.to_at, path, path, _NUMBER_MAXIMUM, *terms.values]
+    values = [list(series_ids), path, span.from_at, span.to_at, path, path, _NUMBER_MAXIMUM, *term_values]
     points = fetch_arrays(text, values, columns=columns)
     if CONDITIONS[condition].kind == "seconds":
         points["x"] = points["x"] * _NS_PER_S

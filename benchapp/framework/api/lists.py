@@ -318,7 +318,8 @@ def answer_list(
             context=more,
             headers=headers,
         )
-    kinds, written = list_kinds(row), row_format("csv" if page.format == "csv" else "ndjson", name=name)
+    kinds = list_kinds(row)
+    content_type, write = row_format("csv" if page.format == "csv" else "ndjson", name=name)
     columns_written = [
         *(RowColumn(column, kinds[column]) for column in chosen),
         *(RowColumn(column, "text") for column in more),
@@ -326,8 +327,8 @@ def answer_list(
     batches = _read_all(first, read, describe, columns=chosen, context=more)
     return answer_stream(
         request,
-        written.write(columns_written, batches),
-        content_type=written.content_type,
+        write(columns_written, batches),
+        content_type=content_type,
         headers={**(headers or {}), **name_file(file_name, page.format)},
     )
 

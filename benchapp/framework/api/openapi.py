@@ -4,7 +4,6 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from inspect import cleandoc
 from typing import Any, Final, get_args
@@ -30,19 +29,11 @@ _REF: Final = "#/components/schemas/{name}"
 TOKEN_SCHEME: Final[Json] = {"type": "http", "scheme": "bearer", "bearerFormat": "bench_…"}
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaDocument:
-    """The document and its version."""
-
-    body: Json
-    etag: str
-
-
 @cache
-def make_schema() -> SchemaDocument:
-    """Generate the OpenAPI document, once: it takes as long as a hundred other requests."""
+def make_schema() -> tuple[Json, str]:
+    """Generate the OpenAPI document and its ETag, once: it takes as long as a hundred other requests."""
     text = dump_json(SchemaGenerator().get_schema(request=None, public=True))  # type: ignore[no-untyped-call]
-    return SchemaDocument(json.loads(text), f'W/"{hashlib.sha256(text).hexdigest()[:24]}"')
+    return json.loads(text), f'W/"{hashlib.sha256(text).hexdigest()[:24]}"'
 
 
 class TokenScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-call]

@@ -55,14 +55,6 @@ class RowColumn:
     kind: ColumnKind
 
 
-@dataclass(frozen=True, slots=True)
-class RowFormat:
-    """How rows are written. write: batches of rows as parts of the body."""
-
-    content_type: str
-    write: Callable[[Sequence[RowColumn], Batches], Iterator[bytes]]
-
-
 def list_kinds(rows: type[Struct]) -> dict[str, ColumnKind]:
     """Return the kinds of the columns of rows, by name."""
     return {name: _find_kind(hint) for name, hint in get_type_hints(rows, include_extras=True).items()}
@@ -166,15 +158,15 @@ def row_format(
     answer_format: Literal["json", "ndjson", "csv", "parquet"],
     *,
     name: str,
-) -> RowFormat:
-    """Return how to write a format; name: of the rows in JSON."""
+) -> tuple[str, Callable[[Sequence[RowColumn], Batches], Iterator[bytes]]]:
+    """Return content type and writer of a format: batches of rows as parts of the body. name: of the rows in JSON."""
     if answer_format == "json":
-        return RowFormat("application/json", partial(write_json, name=name))
+        return "application/json", partial(write_json, name=name)
     if answer_format == "ndjson":
-        return RowFormat("application/x-ndjson", write_ndjson)
+        return "application/x-ndjson", write_ndjson
     if answer_format == "csv":
-        return RowFormat(CONTENT_TYPE, write_csv_parts)
-    return RowFormat(PARQUET_TYPE, write_parquet)
+        return CONTENT_TYPE, write_csv_parts
+    return PARQUET_TYPE, write_parquet
 
 
 class _Sink(io.RawIOBase):

@@ -25,7 +25,7 @@ def list_agent_commands(base_url: str, enrollment_token: str = "ENROLLMENT_TOKEN
     return (
         f"curl -fsS -o bench-agent.pyz {quote(f'{base_url}/agent/bench-agent.pyz')}",
         # Removed on a mismatch, so that the following lines fail if all are pasted together.
-        f"echo '{read_agent_archive().digest}  bench-agent.pyz' | sha256sum --check || rm bench-agent.pyz",
+        f"echo '{read_agent_archive()[1]}  bench-agent.pyz' | sha256sum --check || rm bench-agent.pyz",
         f"BENCH_AGENT_ENROLL_TOKEN={quote(enrollment_token)} python3 bench-agent.pyz enroll {quote(base_url)}",
         "python3 bench-agent.pyz run --profile quick --directory /srv/storage-to-test",
         (
@@ -38,7 +38,7 @@ def list_agent_commands(base_url: str, enrollment_token: str = "ENROLLMENT_TOKEN
 def list_update_commands(base_url: str, installation: str) -> tuple[str, ...]:
     """Return the commands that bring an agent to the version of this server; () for an unknown kind of installation."""
     version, new = read_agent_version(), "bench-agent.pyz.new"
-    verify = f"echo '{read_agent_archive().digest}  {new}' | sha256sum --check"
+    verify = f"echo '{read_agent_archive()[1]}  {new}' | sha256sum --check"
     commands: Mapping[str, tuple[str, ...]] = {
         "checkout": ("git pull",),
         "container": ("docker build --file packaging/container/Dockerfile --tag bench-agent dist",),

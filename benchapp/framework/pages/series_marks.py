@@ -139,22 +139,14 @@ _MOVES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class LevelSparkline:
-    """Paths in a box of 240 × 48: the values as a line, the earlier levels and the current level as steps."""
-
-    line: str
-    earlier: str
-    current: str
-
-
 def make_level_sparkline(
     values: Sequence[float], steps: Sequence[tuple[int, int, float]]
-) -> LevelSparkline | None:
+) -> dict[str, str] | None:
     """Return values, oldest first, the newest at the right edge, with their levels; None without values.
 
-    steps: (index of the first value, index behind the last, median) of each level, oldest first. The range of values
-    and levels fills the height if it is at least 10 % of their level. At most 60 values.
+    Paths in a box of 240 × 48: the values as a line, the earlier levels and the current level as steps. steps: (index
+    of the first value, index behind the last, median) of each level, oldest first. The range of values and levels fills
+    the height if it is at least 10 % of their level. At most 60 values.
     """
     if not values:
         return None
@@ -169,9 +161,9 @@ def make_level_sparkline(
         f"M{left + _STEP * first - _STEP // 2} {round(bottom - median * factor)}h{_STEP * (end - first)}"
         for first, end, median in steps
     ]
-    return LevelSparkline(
+    return {
         # A line of length 0 with round ends is a dot.
-        line=f"M{left} {heights[0]}{f'l{moves}' if moves else 'h0'}",
-        earlier="".join(drawn[:-1]),
-        current=drawn[-1] if drawn else "",
-    )
+        "line": f"M{left} {heights[0]}{f'l{moves}' if moves else 'h0'}",
+        "earlier": "".join(drawn[:-1]),
+        "current": drawn[-1] if drawn else "",
+    }

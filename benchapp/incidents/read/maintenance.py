@@ -117,33 +117,24 @@ class PlannedMark:
     series_ids: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedMarks:
-    """Planned events of a chart, latest start first. left_out: older ones of the time range, of whatever series."""
-
-    items: tuple[PlannedMark, ...] = ()
-    left_out: int = 0
-
-
 def read_planned_marks(
     series_ids: Sequence[int], *, from_at: datetime | None, to_at: datetime | None
-) -> PlannedMarks:
+) -> tuple[tuple[PlannedMark, ...], int]:
     """Return the planned events of a time range whose filters match any of these series, without canceled ones.
 
+    Latest start first; and how many older ones of the time range are left out, of whatever series.
     from_at inclusive, to_at exclusive; None for all, also upcoming ones. Of the newest 200 of the range.
     One query without events; with them those of `match_stored_filters`, and one more for more than 200.
     """
     if not series_ids:
-        return PlannedMarks()
+        return (), 0
     found = PlannedEvent.objects.filter(_overlaps(from_at, to_at), canceled_at=None)
     events = list(found.order_by("-from_at", "-id")[: MARKS_MAXIMUM + 1])
     left_out = found.count() - MARKS_MAXIMUM if len(events) > MARKS_MAXIMUM else 0
     events = events[:MARKS_MAXIMUM]
     chosen = Series.objects.filter(pk__in=series_ids)
     matched = match_stored_filters((event.filter for event in events), chosen)
-    return PlannedMarks(
-        tuple(_make_mark(event, ids) for event in events if (ids := matched[event.filter])), left_out
-    )
+    return tuple(_make_mark(event, ids) for event in events if (ids := matched[event.filter])), left_out
 
 
 def read_planned_version() -> str:

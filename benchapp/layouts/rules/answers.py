@@ -75,25 +75,17 @@ class AnswerState:
     pending: RememberedAnswer | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NextState:
-    """The state after an evaluation. is_changed: the reported answer is another one now, which is news."""
-
-    state: AnswerState
-    is_changed: bool = False
-
-
-def advance_answer(state: AnswerState | None, found: RememberedAnswer) -> NextState:
-    """Return the state after an answer was found; the first one is no news.
+def advance_answer(state: AnswerState | None, found: RememberedAnswer) -> tuple[AnswerState, bool]:
+    """Return the state after an answer was found, and whether it is news; the first one is none.
 
     Another answer is reported when it is found twice in succession, or at once if prices have changed since.
     """
     if state is None or found.key == state.reported.key:
-        return NextState(AnswerState(found))
+        return AnswerState(found), False
     is_confirmed = state.pending is not None and state.pending.key == found.key
     if is_confirmed or found.prices != state.reported.prices:
-        return NextState(AnswerState(found), is_changed=True)
-    return NextState(AnswerState(state.reported, found))
+        return AnswerState(found), True
+    return AnswerState(state.reported, found), False
 
 
 def find_cause(

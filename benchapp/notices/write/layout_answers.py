@@ -177,14 +177,14 @@ def _evaluate(
     except refusal as problem:
         values: dict[str, Any] = {"problem": str(problem)[:300]}
         return _write(subscription, stored, values, [], now=now)
-    following = advance_answer(state, found.answer)
-    pending = following.state.pending
+    following, is_news = advance_answer(state, found.answer)
+    pending = following.pending
     values = {
-        "answer": following.state.reported.to_json(),
+        "answer": following.reported.to_json(),
         "pending": None if pending is None else pending.to_json(),
         "problem": "",
     }
-    if state is None or not following.is_changed:
+    if state is None or not is_news:
         return _write(subscription, stored, values, [], now=now)
     cause = find_cause(state.reported, found.answer, found.layouts)
     message = make_layout_message(

@@ -221,25 +221,6 @@ class TooManyViolations(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class ThresholdPreview:
-    """How many series a threshold concerns and how many violate it now.
-
-    series, violating: at most SERIES_COUNTED + 1, which means more. examples: ids of some that violate it.
-    """
-
-    text: str
-    metric: str
-    series: int
-    violating: int
-    examples: tuple[int, ...]
-
-    @property
-    def is_bounded(self) -> bool:
-        """Return whether there are more series than were counted."""
-        return self.series > SERIES_COUNTED
-
-
-@dataclass(frozen=True, slots=True)
 class _Begun:
     """A violation that begins. newest: the newest values of the series."""
 
@@ -349,24 +330,28 @@ def store_present_violations(subscription: Subscription, *, added: Iterable[str]
             _insert(rows, now=now)
 
 
-def preview_thresholds(filter_text: str, texts: Sequence[str]) -> list[ThresholdPreview]:
-    """Return what each threshold concerns now; three queries each at most. Texts must be valid."""
+def preview_thresholds(filter_text: str, texts: Sequence[str]) -> list[dict[str, Any]]:
+    """Return what each threshold concerns now; three queries each at most. Texts must be valid.
+
+    series, violating: how many it concerns and how many violate it, at most SERIES_COUNTED + 1, which means more:
+    is_bounded. examples: ids of some that violate it.
+    """
     filter = parse_filter(filter_text)
     previews = []
     for text in texts:
         threshold = parse_threshold(text)
         measured = NewestValues.objects.filter(match_series(filter, "series__"), metric=threshold.metric)
         violating = select_violating(threshold, filter)
+        newest = violating.order_by("-to_at", "-id").values_list("series_id", flat=True)
         previews.append(
-            ThresholdPreview(
-                threshold.text,
-                threshold.metric,
-                _count(measured),
-                _count(violating),
-                tuple(
-                    violating.order_by("-to_at", "-id").values_list("series_id", flat=True)[:EXAMPLES_SHOWN]
-                ),
-            )
+            {
+                "text": threshold.text,
+                "metric": threshold.metric,
+                "series": (count := _count(measured)),
+                "is_bounded": count > SERIES_COUNTED,
+                "violating": _count(violating),
+                "examples": tuple(newest[:EXAMPLES_SHOWN]),
+            }
         )
     return previews
 

@@ -267,7 +267,7 @@ class Schema(ApiView):
     def get(self, request: Request) -> HttpResponse:
         """Read the OpenAPI document of this API."""
         refuse_parameters(request)
-        document = make_schema()
-        if is_known(request, document.etag):
-            return answer_not_modified(document.etag)
-        return answer_json(request, document.body, headers={"ETag": document.etag})
+        document, etag = make_schema()
+        if is_known(request, etag):
+            return answer_not_modified(etag)
+        return answer_json(request, document, headers={"ETag": etag})

@@ -410,11 +410,11 @@ class Points(ApiView):
             filter = write_filter(wanted["match"])
             batches = ([(*row, filter) for row in batch] for batch in batches)
             described.append(RowColumn("filter", "text"))
-        written = row_format(answer_format, name="points")
+        content_type, write = row_format(answer_format, name="points")
         return answer_stream(
             request,
-            written.write(described, batches),
-            content_type=written.content_type,
+            write(described, batches),
+            content_type=content_type,
             headers={} if answer_format == "json" else name_file("points", answer_format),
         )
 

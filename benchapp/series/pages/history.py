@@ -158,7 +158,7 @@ def list_planned_events(history: SeriesHistory) -> list[Named[PlannedMark]]:
         (mark, tuple(line.name for line in history.lines if line.row.id in mark.series_ids))
         if len(mark.series_ids) < len(history.lines)
         else (mark, ())
-        for mark in history.planned.items
+        for mark in history.planned
     ]
 
 
@@ -381,7 +381,7 @@ def history(request: HttpRequest, series_id: int | None = None) -> HttpResponse:
             "changes_left_out": len(changes[_CHANGES_SHOWN:])
             + sum(line.environments.left_out for line in shown.lines),
             "planned": list_planned_events(shown),
-            "planned_left_out": shown.planned.left_out,
+            "planned_left_out": shown.planned_left_out,
             "note_url": link_note_form(
                 asked, chosen.rows, filter=bar.filter, return_to=request.get_full_path()
             ),

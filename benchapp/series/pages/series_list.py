@@ -41,7 +41,7 @@ from benchapp.framework.pages.filter_bar import (
 from benchapp.framework.pages.list_entries import read_page_number
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.pages.selection import KINDS
-from benchapp.framework.pages.series_marks import LevelSparkline, ShownMark, make_level_sparkline, show_mark
+from benchapp.framework.pages.series_marks import ShownMark, make_level_sparkline, show_mark
 from benchapp.framework.pages.time_range import read_time_range
 from benchapp.framework.times import format_age, format_day
 from benchapp.series.read.dimension_values import has_series
@@ -101,7 +101,7 @@ class ShownSeries:
     age: str
     mark: ShownMark | None
     kind: str
-    chart: LevelSparkline | None
+    chart: dict[str, str] | None
     url: str
     is_failed: bool
 

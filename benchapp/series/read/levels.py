@@ -349,22 +349,17 @@ _OUTSIDE_MAINTENANCE: Final = sql.SQL(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RunCondition:
-    """A condition of SQL on the runs of a query, beginning with AND, and its values; empty without terms."""
+def compose_run_condition(terms: Sequence[Term], column: str) -> tuple[sql.Composable, tuple[Any, ...]]:
+    """Return the condition that the run of a column ("m.run_id") matches terms for facts of runs, and its values.
 
-    text: sql.Composable
-    values: tuple[Any, ...]
-
-
-def compose_run_condition(terms: Sequence[Term], column: str) -> RunCondition:
-    """Return the condition that the run of a column ("m.run_id") matches terms for facts of runs."""
+    The condition begins with AND; without terms it is empty.
+    """
     if not terms:
-        return RunCondition(sql.SQL(""), ())
+        return sql.SQL(""), ()
     is_own = {"pk": RawSQL(column, ())}  # a name that the caller's query has  # noqa: S611
     matched = Run.objects.filter(match_facts(terms), **is_own).order_by().values("pk")
     text, values = matched.query.sql_with_params()
-    return RunCondition(sql.SQL(" AND EXISTS ({})").format(sql.SQL(text)), tuple(values))
+    return sql.SQL(" AND EXISTS ({})").format(sql.SQL(text)), tuple(values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -495,7 +490,7 @@ def _read_part(
     *,
     other: str,
     maintenance: tuple[list[int], list[datetime], list[datetime]],
-    condition: RunCondition,
+    condition: tuple[sql.Composable, tuple[Any, ...]],
 ) -> dict[int, LevelRuns]:
     allowed = [(key, each) for key, span in spans.items() for each in span.environment_ids or ()]
     parameters = [
@@ -509,7 +504,7 @@ def _read_part(
         *(maintenance if maintenance[0] else ()),
         [key for key, _ in allowed],
         [each for _, each in allowed],
-        *condition.values,
+        *condition[1],
     ]
     columns = {
         "id": "bigint",
@@ -529,7 +524,7 @@ def _read_part(
         if is_latency(metric)
         else sql.SQL(""),
         outside=_OUTSIDE_MAINTENANCE if maintenance[0] else sql.SQL(""),
-        condition=condition.text,
+        condition=condition[0],
     )
     arrays = fetch_arrays(query, parameters, columns=columns)
     # PostgreSQL takes several times as long to sort them.

@@ -255,11 +255,11 @@ def read_run_groups(
 
 def read_group_badges(groups: Sequence[RunGroup], *, terms: Sequence[Term] = ()) -> list[tuple[str, ...]]:
     """Return the codes of the badges of each group's newest measurement; terms: as of its levels; one query."""
-    condition = compose_run_condition(terms, "benchapp_measurement.run_id")
-    query = _READ_BADGES.format(condition=condition.text, until=sql.SQL("<=" if terms else "="))
+    condition, values = compose_run_condition(terms, "benchapp_measurement.run_id")
+    query = _READ_BADGES.format(condition=condition, until=sql.SQL("<=" if terms else "="))
     ats = [max(span.last_at for span in group.spans) for group in groups]
     with connection.cursor() as cursor:
-        cursor.execute(query, [[group.series_id for group in groups], ats, *condition.values])
+        cursor.execute(query, [[group.series_id for group in groups], ats, *values])
         return [tuple(codes) for (codes,) in cursor.fetchall()]
 
 
@@ -338,10 +338,10 @@ def _read_valid(
     }
     if is_latency(metric):
         columns["kind_code"] = "integer"
-    condition = compose_run_condition(terms, "m.run_id")
+    condition, values = compose_run_condition(terms, "m.run_id")
     kind_code = sql.SQL(f", {KIND_CODE} AS kind_code" if is_latency(metric) else "")
-    query = _READ.format(metric=sql.Identifier(metric), condition=condition.text, kind_code=kind_code)
-    arrays = fetch_arrays(query, [list(starts), list(starts.values()), *condition.values], columns=columns)
+    query = _READ.format(metric=sql.Identifier(metric), condition=condition, kind_code=kind_code)
+    arrays = fetch_arrays(query, [list(starts), list(starts.values()), *values], columns=columns)
     # Here: PostgreSQL would sort a million rows on disk.
     order = np.lexsort((arrays["run_id"], arrays["started_at"], arrays["series_id"]))
     arrays = {name: array[order] for name, array in arrays.items()}

@@ -207,7 +207,7 @@ def hosts(request: HttpRequest) -> HttpResponse:
         "is_filtering": bool(bar.text) or is_filtering(form),
         "excluded": () if found else explain_empty(bar, _has_hosts),
         "agent_version": read_agent_version(),
-        "agent_digest": read_agent_archive().digest,
+        "agent_digest": read_agent_archive()[1],
         "agent_lines": list_agent_commands(make_base_url(request)),
         "one_time_secret": take_from_last_page(request),
     }
@@ -444,13 +444,13 @@ def set_retired(request: HttpRequest, name: str) -> HttpResponse:
 @require_safe
 def agent_archive(request: HttpRequest) -> HttpResponse:
     """Send the agent as one executable file; public, as a new host has no token yet."""
-    archive = read_agent_archive()
-    etag = f'"{archive.digest}"'
-    headers = {"ETag": etag, "Cache-Control": "public, no-cache", "X-Content-SHA256": archive.digest}
+    content, digest = read_agent_archive()
+    etag = f'"{digest}"'
+    headers = {"ETag": etag, "Cache-Control": "public, no-cache", "X-Content-SHA256": digest}
     if etag in parse_etags(request.headers.get("If-None-Match", "")):
         return HttpResponse(status=304, headers=headers)
     headers["Content-Disposition"] = 'attachment; filename="bench-agent.pyz"'
-    return HttpResponse(archive.content, content_type="application/zip", headers=headers)
+    return HttpResponse(content, content_type="application/zip", headers=headers)
 
 
 @never_cache

@@ -70,7 +70,7 @@ def run_node(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def document() -> dict[str, Any]:
-    return make_schema().body
+    return make_schema()[0]
 
 
 @pytest.fixture(scope="module")

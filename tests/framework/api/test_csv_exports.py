@@ -79,7 +79,7 @@ def list_documented() -> dict[str, list[str]]:
 
 def list_addresses() -> list[str]:
     """Return the addresses that have CSV, from the OpenAPI document."""
-    paths: Any = make_schema().body["paths"]
+    paths: Any = make_schema()[0]["paths"]
     return [
         path
         for path, operations in paths.items()

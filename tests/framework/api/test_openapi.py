@@ -72,7 +72,7 @@ def find_path(path):
 @cache
 def load_schema():
     """Return the document of the API."""
-    schema = schemathesis.openapi.from_dict(make_schema().body)
+    schema = schemathesis.openapi.from_dict(make_schema()[0])
     schema.app, schema.location = get_wsgi_application(), "/api/v1/schema"
     return schema
 

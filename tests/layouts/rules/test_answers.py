@@ -43,10 +43,10 @@ def test_first_answer_and_the_same_one_with_other_numbers_are_no_news() -> None:
     later = make_answer(best="gp3", lacks="p99 latency", prices="p2")
 
     begun = advance_answer(None, first)
-    following = advance_answer(begun.state, later)
+    following = advance_answer(begun[0], later)
 
-    assert (begun.state, begun.is_changed) == (AnswerState(first), False)
-    assert (following.state, following.is_changed) == (AnswerState(later), False)
+    assert begun == (AnswerState(first), False)
+    assert following == (AnswerState(later), False)
 
 
 @pytest.mark.parametrize(
@@ -61,26 +61,25 @@ def test_first_answer_and_the_same_one_with_other_numbers_are_no_news() -> None:
 )
 def test_other_answer_is_news_when_it_is_found_twice(other: RememberedAnswer) -> None:
     once = advance_answer(AnswerState(make_answer()), other)
-    twice = advance_answer(once.state, other)
+    twice = advance_answer(once[0], other)
 
-    assert (once.state, once.is_changed) == (AnswerState(make_answer(), other), False)
-    assert (twice.state, twice.is_changed) == (AnswerState(other), True)
+    assert once == (AnswerState(make_answer(), other), False)
+    assert twice == (AnswerState(other), True)
 
 
 def test_answers_that_alternate_are_no_news() -> None:
     state = AnswerState(make_answer())
     for best in ("io2", "gp3", "io2", "gp3", "io2", "st1", "io2"):
-        following = advance_answer(state, make_answer(best=best))
-        state = following.state
-        assert not following.is_changed
+        state, is_news = advance_answer(state, make_answer(best=best))
+        assert not is_news
 
     assert state.reported.key == make_answer().key
 
 
 def test_other_answer_by_a_price_is_news_at_once() -> None:
-    following = advance_answer(AnswerState(make_answer()), make_answer(best="io2", prices="p2"))
+    _, is_news = advance_answer(AnswerState(make_answer()), make_answer(best="io2", prices="p2"))
 
-    assert following.is_changed
+    assert is_news
 
 
 @pytest.mark.parametrize(

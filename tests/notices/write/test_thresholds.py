@@ -366,12 +366,12 @@ def test_preview_counts_series_and_violations() -> None:
 
     [preview] = preview_thresholds("host:db-*", ["p99 5 ms"])
 
-    assert (preview.text, preview.series, preview.violating, preview.examples) == (
+    assert [preview[name] for name in ("text", "series", "violating", "examples")] == [
         LIMIT,
         3,
         1,
         (violating.pk,),
-    )
+    ]
 
 
 def test_subscription_with_violations_can_be_deleted() -> None:

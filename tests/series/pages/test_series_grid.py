@@ -295,14 +295,14 @@ def test_filter_without_series_offers_to_clear_it(viewer: Client) -> None:
 def test_line_of_values(values: list[float], line: str | None) -> None:
     found = make_level_sparkline(values, [])
 
-    assert (found and found.line) == line
+    assert (found and found["line"]) == line
 
 
 def test_widest_line_fits() -> None:
     found = make_level_sparkline([1.0] * 60, [(0, 60, 1.0)])
 
     assert found is not None
-    assert found.current == "M-1 24h240"
+    assert found["current"] == "M-1 24h240"
 
 
 def test_group_without_values_is_one_line_and_its_series_are_folded(viewer: Client) -> None:

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from django.template import Context, Template
 
-from benchapp.framework.pages.series_marks import LevelSparkline, ShownMark
+from benchapp.framework.pages.series_marks import ShownMark
 from benchapp.series.pages.series_list import ShownPart
 from tests.factories import NOON
 from tests.pages import Page
@@ -34,7 +34,7 @@ def make_shown(*, has_level: bool = True, is_pool: bool = False) -> SimpleNamesp
         url=HOSTILE,
         kind="worse",
         mark=ShownMark(HOSTILE, HOSTILE, "worse", HOSTILE) if has_level else None,
-        chart=LevelSparkline(HOSTILE, HOSTILE, HOSTILE) if has_level else None,
+        chart=dict.fromkeys(("line", "earlier", "current"), HOSTILE) if has_level else None,
         is_failed=not has_level,
         **texts,
     )

@@ -150,7 +150,7 @@ def test_command_for_a_downloaded_agent_replaces_it_by_what_the_server_sends(tmp
     installed, new = tmp_path / "bench-agent.pyz", tmp_path / "bench-agent.pyz.new"
     installed.write_bytes(b"old")
 
-    for content in (b"cut", read_agent_archive().content):
+    for content in (b"cut", read_agent_archive()[0]):
         new.write_bytes(content)
         status = subprocess.run(verify, shell=True, cwd=tmp_path, capture_output=True, check=False).returncode
         assert (status == 0, installed.read_bytes()) == (

@@ -22,7 +22,7 @@ from tests.pages import Page
 
 @pytest.fixture(scope="module")
 def document() -> dict[str, Any]:
-    return make_schema().body
+    return make_schema()[0]
 
 
 def list_described(document: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
