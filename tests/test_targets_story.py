@@ -657,7 +657,7 @@ def test_servers_of_one_host_are_told_apart_by_their_ports_in_json() -> None:
     normalize_batch()
 
     named = Series.objects.filter(direction="read").values_list("target_name", flat=True)
-    assert sorted(name.split("/")[0] for name in named) == ["127.0.0.1:8765:", "127.0.0.1:8766:"]
+    assert sorted(name.split("/")[0] for name in named) == ["127.0.0.1:", "127.0.0.1:8766:"]
     assert read_sentences() == set()
 
 

@@ -133,7 +133,7 @@ class Job(Struct, frozen=True, gc=False):
     """One entry as fio printed it.
 
     index: its place in the document; clones: how many jobs fio summed into it (1 unless group_reporting).
-    hostname: of the server in client mode, with its port where one host has several; "a, b" where a text does not tell
+    hostname: of the server in client mode, as `name_server` names it; "a, b" where a text does not tell
       whose results these are. server_number: from 1 where a text or terse has results of several servers under one
       hostname, in the order printed, which differs from run to run; else 0.
     options: effective options as typed, global ones overlaid by the job's own; empty where fio prints none,
@@ -298,6 +298,8 @@ NOTES_MAXIMUM: Final = 100
 # A warning may quote names that the text chose.
 _LENGTH_MAXIMUM: Final = 500
 _LISTED_MAXIMUM: Final = 20
+# FIO_NET_PORT of server.h.
+_USUAL_PORTS: Final = (8765, "8765")
 # Of a server that cannot be reached, or that went away.
 _MISSING_CLIENT: Final = re.compile(
     r"fio: (?:failed to connect to ([^\s,]{1,255})|client ([^\s,]{1,255}) timed out)"
@@ -346,9 +348,14 @@ class Notes:
         return (*notes, Note("more-warnings", "", f"{self._left_out} more warnings were omitted"))
 
 
+def name_server(hostname: str, port: object) -> str:
+    """Return the name of a fio server: its host, and its port unless that is fio's own."""
+    return hostname if port in (None, 0, *_USUAL_PORTS) else f"{hostname}:{port}"
+
+
 def list_missing_clients(messages: str) -> list[str]:
     """Return the fio servers that fio complains about, by its messages."""
-    return [match[1] or match[2] for match in _MISSING_CLIENT.finditer(messages)]
+    return [(match[1] or match[2]).removesuffix(":8765") for match in _MISSING_CLIENT.finditer(messages)]
 
 
 # The reason codes of report.py that are used here; any other fact is a source.

@@ -39,7 +39,7 @@ def test_lines_of_a_client_before_the_report_become_messages() -> None:
     report = read_fixture("generated/D1_client_format_before.out")
 
     assert report.messages[1] == "<vm> Starting 1 process"
-    assert report.documents[0].groups[0].hostname == "127.0.0.1"
+    assert report.documents[0].groups[0].hostname == "127.0.0.1:8911"
 
 
 def test_error_lines_do_not_hide_the_jobs() -> None:

@@ -30,7 +30,17 @@ from benchapp.fio.json.shape import (
 )
 from benchapp.fio.merging.jobs import RUNTIME_IN_US, correct_runtime, measure_growth_ms, roll_up
 from benchapp.fio.numbers import Version, parse_version, read_moment
-from benchapp.fio.report import Direction, DirectionName, Disk, Document, Job, Notes, SteadyState, make_disk
+from benchapp.fio.report import (
+    Direction,
+    DirectionName,
+    Disk,
+    Document,
+    Job,
+    Notes,
+    SteadyState,
+    make_disk,
+    name_server,
+)
 from benchapp.fio.workload import AGGREGATE, count_jobs_asked, is_set, list_directions_asked, overlay_options
 
 
@@ -73,13 +83,13 @@ def find_options(
     of_all = content.global_options
     of_servers = GlobalOptionsOf(of_all)
     if isinstance(of_all, list):
-        answered = {(entry.hostname, str(entry.port)) for entry in entries}
-        hosts = {hostname for hostname, _ in answered}
-        for server in of_all:
-            hostname, port = server.get("hostname"), str(server.get("port"))
-            if hostname and (hostname, port) not in answered:
-                name = f"{hostname}:{port}" if hostname in hosts else str(hostname)
-                notes.add_missing_clients([name], where)
+        answered = {name_server(entry.hostname, entry.port) for entry in entries if entry.hostname}
+        asked = [
+            name_server(str(server["hostname"]), server.get("port"))
+            for server in of_all
+            if server.get("hostname")
+        ]
+        notes.add_missing_clients([name for name in asked if name not in answered], where)
     is_listed = of_all is not None
     if of_all is None and entries and not any(own):
         notes.add(
@@ -325,9 +335,13 @@ def list_entries(content: PrintedReport, where: str, notes: Notes) -> list[Entry
             (printed.jobname, printed.groupid, server),
         )
         for place, printed, effective, server in zip(
-            places, usable, options, _name_servers(usable), strict=True
+            places, usable, options, map(_name_server, usable), strict=True
         )
     ]
+
+
+def _name_server(printed: PrintedJob) -> str | None:
+    return printed.hostname and name_server(printed.hostname, printed.port)
 
 
 def _is_without_stats(printed: PrintedJob) -> bool:
@@ -350,21 +364,6 @@ def _find_usable(listed: Sequence[PrintedJob | None], where: str, notes: Notes) 
         else:
             places.append(place)
     return places
-
-
-def _name_servers(jobs: Sequence[PrintedJob]) -> list[str | None]:
-    """Name the server of each entry, with its port only if one host has several servers."""
-    names = [printed.hostname for printed in jobs]
-    if not any(names):
-        return names
-    ports: dict[str, set[object]] = defaultdict(set)
-    for printed in jobs:
-        if printed.hostname is not None:
-            ports[printed.hostname].add(printed.port)
-    return [
-        f"{host}:{printed.port}" if (host := printed.hostname) is not None and len(ports[host]) > 1 else host
-        for printed in jobs
-    ]
 
 
 def drop_snapshot_entries(

@@ -26,6 +26,7 @@ _WITHOUT_STORAGE: Final = frozenset({"null", "cpuio", "exec", "net", "netsplice"
 # Engines whose `filename` is no path: "trtype=PCIe traddr=0000.04.00.0 ns=1".
 _OWN_WORDS: Final = frozenset({"spdk", "spdk_bdev", "xnvme"})
 _COLON: Final = re.compile(r"(?<!\\):")
+_PORT: Final = re.compile(r":\d+\Z")
 _DRIVE: Final = re.compile(r"[A-Za-z]")
 _UNPRINTABLE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _URL: Final = re.compile(
@@ -107,7 +108,8 @@ def name_target(
 
     client: the host of a fio server, whose storage is not the agent's. opened: `targets` of an envelope. is_pool: hosts
     are interchangeable, so that a raw device is named by its kernel, not by its serial. mappings: of the host, then of
-    its pool; the longest pattern that matches the name or the path wins, the first of equals.
+    its pool; the longest pattern that matches the name or the path wins, the first of equals. A pattern that begins
+    with a client maps what this one measures.
     """
     listed = islice(_list_places(options, numjobs), _PLACES_MAXIMUM)
     places = list(dict.fromkeys(place[:_PATH_MAXIMUM] for place in listed)) or [""]
@@ -123,8 +125,15 @@ def name_target(
     spellings = (choose(in_pool=is_pool), plain, choose(in_pool=not is_pool)) if any(entries) else (plain,)
     current = [each for each in mappings if not each.is_removed]
 
+    # Until parser 10 the port of a server was part of its name if its host had others, whatever the port.
+    clients = (client, f"{client}:8765") if client and not _PORT.search(client) else (client,)
+
     def spell(chosen: Sequence[NameMapping]) -> list[str | None]:
-        return [_join(_map_names(names, places, chosen), client) for names in spellings]
+        return [
+            _map_client(_join(_map_names(names, places, chosen), each), each, chosen)
+            for each in clients
+            for names in spellings
+        ]
 
     name, *others = spell(current)
     earlier = [[], *([each, *current] for each in mappings if each.is_removed)] if mappings else []
@@ -191,6 +200,15 @@ def _map_name(name: str, place: str, mappings: Sequence[NameMapping]) -> str:
     for mapping in mappings:
         if any(each and fnmatchcase(each, mapping.pattern) for each in (name, path)):
             return mapping.target_name
+    return name
+
+
+def _map_client(name: str | None, client: str | None, mappings: Sequence[NameMapping]) -> str | None:
+    """Return the name that a mapping gives a client's target, if its pattern begins with the client."""
+    if client:
+        for mapping in sorted(mappings, key=lambda each: -len(each.pattern)):
+            if mapping.pattern.startswith(client) and name and fnmatchcase(name, mapping.pattern):
+                return mapping.target_name
     return name
 
 

@@ -30,7 +30,7 @@ def list_missing(report: Report) -> list[str]:
 def test_server_that_is_not_reached_is_named() -> None:
     text = b"fio: connect: Connection refused\nfio: failed to connect to 10.0.0.2:8765\n"
 
-    assert list_missing(read_output(text + read_bytes("generated/60_client_json.out"))) == ["10.0.0.2:8765"]
+    assert list_missing(read_output(text + read_bytes("generated/60_client_json.out"))) == ["10.0.0.2"]
     assert list_missing(read_output(read_bytes("generated/60_client_json.out"))) == []
 
 
@@ -48,6 +48,20 @@ def test_server_that_has_options_but_no_results_is_named() -> None:
     report["global options"] = [{"hostname": "127.0.0.1", "port": 8765}, {"hostname": "db-2", "port": 8765}]
 
     assert list_missing(read_output(json.dumps(report).encode())) == ["db-2"]
+
+
+def test_name_of_a_server_does_not_depend_on_the_others_that_answer() -> None:
+    text = read_bytes("generated/62_client_two_json.out").decode()
+    report = json.loads(text[text.index("{") :])
+
+    def list_names(ports: set[int]) -> list[str | None]:
+        kept = [entry for entry in report["client_stats"] if entry["port"] in ports]
+        (document,) = read_output(json.dumps(report | {"client_stats": kept}).encode()).documents
+        return sorted({str(group.hostname) for group in document.groups})
+
+    assert list_names({8765, 8766}) == ["127.0.0.1", "127.0.0.1:8766"]
+    assert list_names({8765}) == ["127.0.0.1"]
+    assert list_names({8766}) == ["127.0.0.1:8766"]
 
 
 def read_two_hosts(*results: str) -> list[tuple[str | None, int]]:

@@ -54,7 +54,7 @@ def with_bins(bins: dict[str, int], **changes: Any) -> dict[str, Any]:
         # Two servers of one host.
         (
             "generated/62_client_two_json.out",
-            [("csjob", "127.0.0.1:8766", 2, (0, 1)), ("csjob", "127.0.0.1:8765", 2, (2, 3))],
+            [("csjob", "127.0.0.1:8766", 2, (0, 1)), ("csjob", "127.0.0.1", 2, (2, 3))],
         ),
         # Terse and text do not name their ports.
         ("generated/63_client_two_normal.out", [("csjob", "vm", 2, (0, 1)), ("csjob", "vm", 2, (2, 3))]),
@@ -62,8 +62,8 @@ def with_bins(bins: dict[str, int], **changes: Any) -> dict[str, Any]:
         ("generated/67_client_status_interval.out", [("csjob", "127.0.0.1", 2, (5, 6))]),
         # Two jobs that group_reporting summed, and one: these versions print no options.
         ("versions/fio-2.0.10/json_group2.json", [("mix", None, None, (0,))]),
-        ("versions/fio-2.1.14/json_client.json", [("cs", "127.0.0.1", None, (0,))]),
-        ("versions/fio-3.39/json_client.json", [("cs", "127.0.0.1", 1, (0,))]),
+        ("versions/fio-2.1.14/json_client.json", [("cs", "127.0.0.1:8901", None, (0,))]),
+        ("versions/fio-3.39/json_client.json", [("cs", "127.0.0.1:8901", 1, (0,))]),
     ],
 )
 def test_clones_that_ran_together_are_one_group(name: str, groups: list[tuple[Any, ...]]) -> None:

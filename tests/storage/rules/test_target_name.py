@@ -305,6 +305,21 @@ def test_patterns_keep_the_host_of_a_client() -> None:
     assert name_target({"directory": "/mnt/run-a"}, client="10.0.0.1", mappings=[RUN]).name == "10.0.0.1:data"
 
 
+def test_mapping_that_begins_with_a_client_gives_its_target_the_name_that_text_has() -> None:
+    mappings = [NameMapping("10.0.0.1:/mnt/*", "vm:/mnt"), NameMapping("*", "other")]
+    options = {"directory": "/mnt/a"}
+
+    assert name_target(options, client="10.0.0.1", mappings=mappings[:1]).name == "vm:/mnt"
+    assert name_target(options, client="10.0.0.2", mappings=mappings[:1]).name == "10.0.0.2:/mnt/a"
+
+
+def test_server_on_the_port_of_fio_goes_on_without_it() -> None:
+    target = name_target({"directory": "/mnt/a"}, client="db-2")
+
+    assert (target.name, target.other_names) == ("db-2:/mnt/a", ("db-2:8765:/mnt/a",))
+    assert name_target({"directory": "/mnt/a"}, client="db-2:9000").other_names == ()
+
+
 def test_patterns_match_the_mount_point_of_an_agent() -> None:
     target = name_target({"filename": "/data/x"}, opened=[DATA], mappings=[NameMapping("/data", "fast")])
 
