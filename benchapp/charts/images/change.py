@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from benchapp.catalog.metrics import (
@@ -16,7 +16,7 @@ from benchapp.charts.images.axes import Plot, make_value_axis
 from benchapp.charts.images.frame import Canvas, ImageBox, ImageOptions, draw_image, shorten_text
 from benchapp.detection.rules.levels import Quantiles
 from benchapp.framework.times import format_moment
-from benchapp.incidents.read.changes import ChangeRow, Sides, summarize_side
+from benchapp.incidents.read.changes import ChangeRow, SidePoint, summarize_side
 
 _AXIS_ROOM: Final = 76
 _BELOW: Final = 46
@@ -25,14 +25,17 @@ _HEAD: Final = 22
 _GAP: Final = 2
 
 
-def draw_change(title: str, change: ChangeRow | None, sides: Sides | None, options: ImageOptions) -> bytes:
+_Sides = tuple[Sequence[SidePoint], Sequence[SidePoint]]
+
+
+def draw_change(title: str, change: ChangeRow | None, sides: _Sides | None, options: ImageOptions) -> bytes:
     """Return the image of a change: a mark for each run, median and p10 to p90 of both sides.
 
     title: of its incident. change: None for an incident without one. Errors: as of draw_image.
     """
 
     def draw(canvas: Canvas, box: ImageBox) -> None:
-        if change is None or sides is None or not (sides.before or sides.after):
+        if change is None or sides is None or not any(sides):
             canvas.write_message(box, "No change: all changes of this incident were withdrawn.")
             return
         _draw(canvas, box, change, sides)
@@ -40,18 +43,19 @@ def draw_change(title: str, change: ChangeRow | None, sides: Sides | None, optio
     return draw_image(options, title=title, foot=_list_foot(change, sides), draw=draw)
 
 
-def _draw(canvas: Canvas, box: ImageBox, change: ChangeRow, sides: Sides) -> None:
+def _draw(canvas: Canvas, box: ImageBox, change: ChangeRow, sides: _Sides) -> None:
     metric, colors = CATALOG[change.metric], canvas.colors
     area = ImageBox(
         box.left + _AXIS_ROOM, box.top + _HEAD, box.width - _AXIS_ROOM - 12, box.height - _HEAD - _BELOW
     )
     plot = Plot(canvas, area)
-    values = [point.value for point in (*sides.before, *sides.after)]
+    before, after = sides
+    values = [point.value for point in (*before, *after)]
     plot.show_values(make_value_axis(values, metric.unit), metric.label)
     worse = colors.regression if change.is_regression else colors.improvement
     start = 0
     ticks = []
-    for name, points, color in (("before", sides.before, colors.muted), ("after", sides.after, worse)):
+    for name, points, color in (("before", before, colors.muted), ("after", after, worse)):
         places = list(range(start, start + len(points)))
         start += len(points) + _GAP
         spread = summarize_side(points)
@@ -71,8 +75,8 @@ def _draw(canvas: Canvas, box: ImageBox, change: ChangeRow, sides: Sides) -> Non
         )
     plot.axes.set_xlim(-1, start - _GAP)
     plot.axes.set_xticks([place for place, _ in ticks], [text for _, text in ticks])
-    if sides.before and sides.after:
-        plot.axes.axvline(len(sides.before) + _GAP / 2 - 0.5, color=colors.field_line, linestyle=(0, (3, 3)))
+    if before and after:
+        plot.axes.axvline(len(before) + _GAP / 2 - 0.5, color=colors.field_line, linestyle=(0, (3, 3)))
     plot.show_line_below("Runs in order of time")
 
 
@@ -82,7 +86,7 @@ def _describe_side(spread: Quantiles, change: ChangeRow) -> str:
     return f"median {format_with_unit(spread.median, metric)}, p10–p90 {low} to {high}, n = {spread.n}"
 
 
-def _list_foot(change: ChangeRow | None, sides: Sides | None) -> Iterator[str]:
+def _list_foot(change: ChangeRow | None, sides: _Sides | None) -> Iterator[str]:
     if change is not None and sides is not None:
         series = change.series
         yield f"Most affected series: {series.scope_name} · {series.workload_title} · {series.target_title}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from itertools import pairwise
 from typing import Final
 
@@ -59,7 +58,7 @@ def _draw(
     first, last = from_us(int(fan.first_us[0])), from_us(int(fan.last_us[-1]))
     plot.show_times(first, last)
     times: list[float] = [
-        float(date2num(_find_middle(begin, end)))
+        float(date2num(from_us((begin + end) // 2)))
         for begin, end in zip(fan.first_us.tolist(), fan.last_us.tolist(), strict=True)
     ]
     color = assign_styles([(row.workload.rw, row.direction)])[0].color
@@ -87,10 +86,6 @@ def _write_ends(
     for (name, value), y in zip(newest.items(), moved, strict=True):
         label = f"p{FAN[name]:g} {format_value(value, 'ns')}"
         canvas.write(plot.right + 8, y, label, middle=True)
-
-
-def _find_middle(first_us: int, last_us: int) -> datetime:
-    return from_us((first_us + last_us) // 2)
 
 
 def _describe(row: SeriesRow) -> str:

@@ -393,7 +393,7 @@ def compare(request: HttpRequest) -> HttpResponse:
     }
     if is_same or errors:
         context["suggestions"] = _link_suggestions(read_suggestions())
-        context["is_same"] = is_same and _is_asked(request.GET)
+        context["is_same"] = is_same and any(map(request.GET.get, CompareForm.base_fields))
     else:
         context |= _make_context(request, show_comparison(request.GET, key="compare"))
     return render(request, "charts/comparison/comparison.html", context, status=400 if errors else 200)
@@ -426,10 +426,6 @@ def _link_swapped(query: QueryDict) -> str:
             swapped[name], swapped[other] = query.get(other, ""), query.get(name, "")
     kept = [(name, value) for name, values in swapped.lists() for value in values if value]
     return f"?{urlencode(kept, safe=':,/*')}"
-
-
-def _is_asked(query: QueryDict) -> bool:
-    return any(query.get(name) for name in CompareForm.base_fields)
 
 
 def _link_suggestions(suggestions: Mapping[str, Any]) -> list[dict[str, Any]]:

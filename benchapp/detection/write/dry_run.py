@@ -141,7 +141,7 @@ def report_detection(
         or (results[metric].baseline_from_at if metric in results else None),
         until_at=until_at,
     )
-    history = _read_history(series_id, policy)
+    history = read_histories([series_id], window=EVALUATION_WINDOW, until_at=policy.until_at)[series_id]
     metrics = list_judged_metrics(has_one_block_size=block_size[0] is not None)
     plan = plan_evaluation(
         history,
@@ -201,10 +201,6 @@ def report_detection(
             *_describe_missing_comparison(policy, comparison, has_baseline_runs=has_baseline_runs),
         ),
     )
-
-
-def _read_history(series_id: int, policy: Policy) -> StoredHistory:
-    return read_histories([series_id], window=EVALUATION_WINDOW, until_at=policy.until_at)[series_id]
 
 
 def _read_usual_spread(history: StoredHistory, series_id: int, metric: str) -> float | None:

@@ -6,7 +6,7 @@ Compare or History, which redirect to the address of what is selected.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 from urllib.parse import urlencode
 
@@ -20,7 +20,6 @@ from benchapp.charts.read.history import LINES_MAXIMUM
 from benchapp.framework.times import to_iso
 from benchapp.series.read.series import (
     ChangeRanges,
-    RunPlace,
     find_run_place,
     list_series_of_runs,
     read_pools,
@@ -161,9 +160,9 @@ def _compare_changes(selection: Selection) -> tuple[_Query, str]:
 
 def _compare_environment(selection: Selection) -> tuple[_Query, str]:
     """Return the series of the page, or those of the run's host or pool, before and after a run."""
-    place = _read_place(selection)
-    first_at, turn, last_at = (to_iso(place.started_at + days * _ENVIRONMENT_DAYS) for days in (-1, 0, 1))
-    chosen = {"series": selection.series} if selection.series else {"q": _filter_place(place)}
+    host, pool, started_at = _read_place(selection)
+    first_at, turn, last_at = (to_iso(started_at + days * _ENVIRONMENT_DAYS) for days in (-1, 0, 1))
+    chosen = {"series": selection.series} if selection.series else {"q": _filter_place(host, pool)}
     return {**chosen, "a_from": first_at, "a_to": turn, "b_from": turn, "b_to": last_at}, ""
 
 
@@ -195,19 +194,22 @@ def _read_ranges(selection: Selection) -> ChangeRanges:
     return found
 
 
-def _read_place(selection: Selection) -> RunPlace:
+def _read_place(selection: Selection) -> tuple[str, str, datetime]:
     place = find_run_place(selection.ids[0])
     if place is None:
         raise BadSelection(f"Run {selection.ids[0]} does not exist.")
     return place
 
 
-def _filter_place(place: RunPlace) -> str:
-    return _filter_scope("pool", [place.pool]) if place.pool else _filter_scope("host", [place.host])
+def _filter_place(host: str, pool: str) -> str:
+    return _filter_scope("pool", [pool]) if pool else _filter_scope("host", [host])
 
 
 def _show_environment(selection: Selection) -> dict[str, str]:
-    return {"series": selection.series} if selection.series else {"q": _filter_place(_read_place(selection))}
+    if selection.series:
+        return {"series": selection.series}
+    host, pool, _ = _read_place(selection)
+    return {"q": _filter_place(host, pool)}
 
 
 def _show_runs(selection: Selection) -> dict[str, str]:

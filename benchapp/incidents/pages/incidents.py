@@ -1,6 +1,6 @@
 """The inbox of incidents and the page of one incident: its chart, affected series, affected matrix."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -81,7 +81,7 @@ _MARGIN_MINIMUM: Final = timedelta(hours=1)
 def make_evidence(request: HttpRequest, change: ChangeRow, *, title: str) -> dict[str, Any]:
     """Return the charts of one change with their data; queries: one, and those of `make_series_figure`."""
     metric = CATALOG[change.metric]
-    sides = read_sides(change)
+    before, after = read_sides(change)
     from_at = change.points_from_at
     if from_at is not None:
         from_at -= max((change.started_at - from_at) * _MARGIN_SHARE, _MARGIN_MINIMUM)
@@ -96,8 +96,8 @@ def make_evidence(request: HttpRequest, change: ChangeRow, *, title: str) -> dic
     document = {
         "metric": {"name": metric.name, "unit": metric.unit, "label": metric.label},
         "is_regression": change.is_regression,
-        "before": _describe_side(sides.before),
-        "after": _describe_side(sides.after),
+        "before": _describe_side(before),
+        "after": _describe_side(after),
     }
     return {
         "change": change,
@@ -108,7 +108,7 @@ def make_evidence(request: HttpRequest, change: ChangeRow, *, title: str) -> dic
     }
 
 
-def _describe_side(points: tuple[SidePoint, ...]) -> dict[str, Any]:
+def _describe_side(points: Sequence[SidePoint]) -> dict[str, Any]:
     spread = summarize_side(points)
     return {
         "median": spread and spread.median,

@@ -161,14 +161,6 @@ class SidePoint:
     value: float
 
 
-@dataclass(frozen=True, slots=True)
-class Sides:
-    """The runs of a change's evidence, oldest first: those before it, and those from it on."""
-
-    before: tuple[SidePoint, ...]
-    after: tuple[SidePoint, ...]
-
-
 ChangeSort = Literal["-started_at", "started_at", "-size", "size"]
 CHANGE_SORTS: Final[tuple[ChangeSort, ...]] = get_args(ChangeSort)
 
@@ -306,8 +298,8 @@ def summarize_side(points: Sequence[SidePoint]) -> Quantiles | None:
     return Quantiles(median, low, high, len(points))
 
 
-def read_sides(change: ChangeRow) -> Sides:
-    """Return the valid runs of a change's evidence, at most 200 on each side; one query.
+def read_sides(change: ChangeRow) -> tuple[list[SidePoint], list[SidePoint]]:
+    """Return the valid runs of a change's evidence before and after it, at most 200 on each side; one query.
 
     The sides of a drift are the runs of the level before its slope, and of the newest level. Of a latency only runs of
     the kind of the first run of the change count.
@@ -333,10 +325,8 @@ def read_sides(change: ChangeRow) -> Sides:
     after = after.order_by("started_at", "id")[:SIDE_MAXIMUM]
     of_before = before.annotate(side=Value(0, IntegerField()))
     both = sorted(of_before.union(after.annotate(side=Value(1, IntegerField())), all=True))
-    return Sides(
-        before=tuple(SidePoint(*point) for *point, side in both if side == 0),
-        after=tuple(SidePoint(*point) for *point, side in both if side == 1),
-    )
+    on_before, on_after = ([SidePoint(*point) for *point, side in both if side == place] for place in (0, 1))
+    return on_before, on_after
 
 
 def read_change_rows(changes: QuerySet[Change]) -> list[ChangeRow]:

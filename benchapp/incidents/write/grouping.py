@@ -95,7 +95,12 @@ def assign_drifts(series_ids: Collection[int], events: Events) -> set[int]:
     scopes = dict(
         Series.objects.filter(pk__in={change.series_id for change in changes}).values_list("pk", "scope")
     )
-    expected = find_expected([_describe_drift(change) for change in changes])
+    expected = find_expected(
+        [
+            ChangeStart(change.pk, change.series_id, change.metric, change.is_regression, change.started_at)
+            for change in changes
+        ]
+    )
     groups: dict[tuple[str, bool, int], list[Change]] = defaultdict(list)
     for change in changes:
         planned_event = expected.get(change.pk)
@@ -334,12 +339,6 @@ def _do_drift(steps: Sequence[Change], drifts: Sequence[Change]) -> bool:
     """Return whether half of the series with steps drift, too."""
     stepped, drifting = ({change.series_id for change in changes} for changes in (steps, drifts))
     return len(stepped & drifting) >= _DRIFTING_SHARE * len(stepped)
-
-
-def _describe_drift(change: Change) -> ChangeStart:
-    return ChangeStart(
-        change.pk, change.series_id, change.metric, is_regression=change.is_regression, at=change.started_at
-    )
 
 
 def _open_for_drift(

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial, wraps
 from threading import Lock
@@ -67,7 +67,6 @@ from benchapp.intake.normalize.preview import (
     NearestSeries,
     Preview,
     PreviewMeasurement,
-    PreviewRun,
     check_format_in_process,
     preview_incoming,
 )
@@ -264,14 +263,15 @@ def describe_validation(submission: IncomingSubmission, known: AcceptResult) -> 
         is_known=known.outcome == AcceptOutcome.REPLAYED,
         state="rejected" if reason else "stored",
         reason=reason,
-        runs=[_describe_run(run) for run in preview.runs],
+        runs=[_describe_run(*run) for run in preview.runs],
         new_series=preview.new_series,
         not_compared=preview.not_compared,
     )
 
 
-def _describe_run(run: PreviewRun) -> ValidatedRunAnswer:
-    values = run.values
+def _describe_run(
+    values: Mapping[str, Any], measurements: Sequence[PreviewMeasurement]
+) -> ValidatedRunAnswer:
     return ValidatedRunAnswer(
         started_at=values["started_at"],
         started_at_is_known=values["started_at_is_known"],
@@ -280,7 +280,7 @@ def _describe_run(run: PreviewRun) -> ValidatedRunAnswer:
         error=values["error"],
         is_partial=values["is_partial"],
         warnings=[Note(**note) for note in values["warnings"]],
-        measurements=[_describe_measurement(each) for each in run.measurements],
+        measurements=[_describe_measurement(each) for each in measurements],
     )
 
 

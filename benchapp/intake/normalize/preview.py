@@ -55,21 +55,13 @@ class PreviewMeasurement:
 
 
 @dataclass(frozen=True, slots=True)
-class PreviewRun:
-    """A run; values are those of its row."""
-
-    values: Mapping[str, Any]
-    measurements: tuple[PreviewMeasurement, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Preview:
-    """The runs of a submission, and how many series it would create.
+    """The runs of a submission: the values of the row and the measurements; and how many series it would create.
 
     not_compared: those beyond COMPARED_MAXIMUM, for which no nearest one is searched.
     """
 
-    runs: tuple[PreviewRun, ...]
+    runs: tuple[tuple[Mapping[str, Any], tuple[PreviewMeasurement, ...]], ...]
     new_series: int
     not_compared: int
 
@@ -128,7 +120,7 @@ def preview_submission(source: SubmissionSource) -> Preview | Rejection:
     compared = dict(list(new.items())[:COMPARED_MAXIMUM])
     nearest = _find_nearest(source.scope, compared)
     runs = tuple(
-        PreviewRun(
+        (
             run.values,
             tuple(
                 PreviewMeasurement(

@@ -225,7 +225,7 @@ _OPTION: Final = "options."
 
 def describe_preview(preview: Preview) -> tuple[tuple[dict[str, Any], ...], int]:
     """Return the series of a preview, at most 20, and the number of further ones."""
-    measurements = [each for run in preview.runs for each in run.measurements]
+    measurements = [each for _, measurements in preview.runs for each in measurements]
     unique = {(each.series.pk, _make_title(each)): each for each in measurements}
     shown = [_describe(each, title) for (_, title), each in list(unique.items())[:_SERIES_MAXIMUM]]
     return tuple(shown), len(unique) - len(shown)

@@ -122,7 +122,10 @@ class Prices(ApiView):
     def get(self, request: Request) -> HttpResponse:
         """List all prices, also earlier and future ones, by region, type and first day."""
         answer_format = read_parameters(request, FormatParameters)["format"]
-        rows = [_describe_price(price) for price in list_prices(has_people=True)]
+        rows = [
+            build(PriceAnswer, price, created_by=price.created_by_name or None)
+            for price in list_prices(has_people=True)
+        ]
         if answer_format == "json":
             return answer_json(request, PricesAnswer(prices=rows))
         if answer_format == "csv":
@@ -172,10 +175,6 @@ def _read_rows(request: Request) -> list[Price]:
         }
         for row in read_body(request, PricesInput)["prices"]
     )
-
-
-def _describe_price(price: Price) -> PriceAnswer:
-    return build(PriceAnswer, price, created_by=price.created_by_name or None)
 
 
 def _write_amounts(row: PriceAnswer) -> PriceAnswer:

@@ -31,7 +31,7 @@ class Command(BaseCommand):
             ids = select_series(options["q"])
         except BadFilter as error:
             raise CommandError(str(error)) from error
-        before = _count_changes(ids)
+        before = Change.objects.filter(series_id__in=ids).exclude(state=ChangeState.WITHDRAWN).count()
         transitions: list[Transition] = []
         outcomes: Counter[str] = Counter()
         series_count = incident_count = 0
@@ -71,10 +71,6 @@ def _name(transition: Transition) -> str:
     if transition.before == ChangeState.WITHDRAWN:
         return "back"
     return transition.after.value
-
-
-def _count_changes(ids: list[int]) -> int:
-    return Change.objects.filter(series_id__in=ids).exclude(state=ChangeState.WITHDRAWN).count()
 
 
 def _describe(transition: Transition) -> str:

@@ -117,7 +117,8 @@ def read_failed(
             ((int(entry["every_s"]), int(entry["splay_s"])) for entry in entries), default=(None, 0)
         )
         since_at = active[host_id]["schedule_since_at"]
-        times = _unite(oldest, newest)
+        # Of up to five runs both have the same ones.
+        times = tuple(sorted({*oldest, *newest}))
         failing_at = find_failing_at(
             times,
             valid_at=max(valid_at, since_at) if valid_at and since_at else valid_at or since_at,
@@ -161,8 +162,3 @@ def read_failing_hosts(
 def list_failing(failed: Iterable[FailedRuns]) -> tuple[FailedRuns, ...]:
     """Return those that are failing, for longest first."""
     return tuple(sorted((each for each in failed if each.failing_at), key=lambda each: each.since_at))
-
-
-def _unite(oldest: Sequence[datetime], newest: Sequence[datetime]) -> tuple[datetime, ...]:
-    # Of up to five runs both have the same ones.
-    return tuple(sorted({*oldest, *newest}))

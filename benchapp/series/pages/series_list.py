@@ -173,14 +173,13 @@ def _list_choices(request: HttpRequest, asked: dict[str, Any], grid: SeriesGrid)
             (label, keep_query(request.GET, view=None if name == "grid" else name), name == asked["view"])
             for name, label in VIEWS.items()
         ],
-        "sort_urls": {name: _link_sort(request, name) for name in SORTS},
+        "sort_urls": {
+            name: keep_query(request.GET, sort=None if name == "change" else name, page=None)
+            for name in SORTS
+        },
         "previous_url": _link_page(request, page - 1) if page > 1 else None,
         "next_url": _link_page(request, page + 1) if page < grid.page_count else None,
     }
-
-
-def _link_sort(request: HttpRequest, sort: GridSort) -> str:
-    return keep_query(request.GET, sort=None if sort == "change" else sort, page=None)
 
 
 def _link_page(request: HttpRequest, page: int) -> str:

@@ -252,19 +252,9 @@ def list_series_of_runs(run_ids: Sequence[int]) -> list[int]:
     return list(dict.fromkeys(series_id for _, series_id in found))
 
 
-@dataclass(frozen=True, slots=True)
-class RunPlace:
-    """Where and when a run took place. pool: "" without one."""
-
-    host: str
-    pool: str
-    started_at: datetime
-
-
-def find_run_place(run_id: int) -> RunPlace | None:
-    """Return host, pool and start of a run; None if it does not exist; one query."""
-    row = Run.objects.filter(pk=run_id).values_list("host__name", "host__pool", "started_at").first()
-    return None if row is None else RunPlace(*row)
+def find_run_place(run_id: int) -> tuple[str, str, datetime] | None:
+    """Return host, pool ("" without one) and start of a run; None if it does not exist; one query."""
+    return Run.objects.filter(pk=run_id).values_list("host__name", "host__pool", "started_at").first()
 
 
 def read_pools(host_names: Sequence[str]) -> dict[str, str]:

@@ -205,7 +205,9 @@ def hosts(request: HttpRequest) -> HttpResponse:
         "bar": bar,
         "range": describe_bounds(form.cleaned_data["from_at"], form.cleaned_data["to_at"]),
         "is_filtering": bool(bar.text) or is_filtering(form),
-        "excluded": () if found else explain_empty(bar, _has_hosts),
+        "excluded": ()
+        if found
+        else explain_empty(bar, lambda match: filter_hosts(HostFilter(match)).exists()),
         "agent_version": read_agent_version(),
         "agent_digest": read_agent_archive()[1],
         "agent_lines": list_agent_commands(make_base_url(request)),
@@ -218,10 +220,6 @@ def _list_attempts(host_id: int, asked: AskedRange) -> list[Attempt]:
     """Return the newest runs of a host without a result in a time range."""
     rows = Attempt.objects.filter(match_times("started_at", asked.from_at, asked.to_at), host_id=host_id)
     return list(rows.order_by("-started_at", "-id")[:RUNS_OF_A_HOST])
-
-
-def _has_hosts(filter: Filter) -> bool:
-    return filter_hosts(HostFilter(match=filter)).exists()
 
 
 @never_cache

@@ -204,10 +204,10 @@ def test_sides_are_the_valid_runs_of_the_evidence(django_assert_num_queries) -> 
     change = make_change(series, at=NOON + 3 * HOUR, evidence=evidence)
 
     with django_assert_num_queries(1):
-        sides = read_sides(make_change_row(change))
+        before, after = read_sides(make_change_row(change))
 
-    assert [point.value for point in sides.before] == [10.0]
-    assert [point.value for point in sides.after] == [5.0, 6.0]
+    assert [point.value for point in before] == [10.0]
+    assert [point.value for point in after] == [5.0, 6.0]
 
 
 def test_monitored_series_are_counted_and_listed_by_status(django_assert_num_queries) -> None:
