@@ -168,6 +168,11 @@ class Place:
     label: str
     names: tuple[str, ...]
 
+    @property
+    def page(self) -> SitePage:
+        """Return the page to which the entry leads."""
+        return PAGES[self.names[0]]
+
 
 PLACES: Final = (
     Place("Overview", ("home",)),
@@ -197,16 +202,6 @@ _FROM_FIRST_ROW: Final = {
 OPEN_SHOWN_MAXIMUM: Final = 99
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
-    """One rendered entry. current: value of aria-current, "" if elsewhere. badge: number of open incidents, "" at 0."""
-
-    label: str
-    page: SitePage
-    current: str
-    badge: str = ""
-
-
 def describe_frame(request: HttpRequest) -> dict[str, Any]:
     """Return navigation, permissions and preferences of this visitor, title and documentation of the page, version."""
     visitor = find_visitor(request)
@@ -233,33 +228,22 @@ def _describe_places(address: str, visitor: User | None) -> dict[str, Any]:
     tab = _find_tab(address)
     here = next((place for place in (*PLACES, ACCOUNT) if tab in place.names), None)
     open_count, filled = _read_state()
-    badge = f"{OPEN_SHOWN_MAXIMUM}+" if open_count > OPEN_SHOWN_MAXIMUM else str(open_count or "")
-
-    def link(name: str) -> Link:
-        return Link(PAGES[name].label, PAGES[name], "page" if name == tab else "")
-
-    def list_pages(place: Place) -> list[Link]:
-        return [
-            link(name)
-            for name in place.names
+    tabs, account_pages = (
+        [
+            PAGES[name]
+            for name in (place.names if place else ())
             if may_open(PAGES[name], visitor)
             and (name == tab or name not in _FROM_FIRST_ROW or name in filled)
         ]
-
-    tabs = list_pages(here) if here else []
+        for place in (here, ACCOUNT if visitor else None)
+    )
     return {
-        "places": [
-            Link(
-                place.label,
-                PAGES[place.names[0]],
-                "true" if place is here else "",
-                badge if place.label == "Incidents" else "",
-            )
-            for place in PLACES
-        ],
+        "places": PLACES,
         "current_place": here,
+        "current_tab": tab,
         "page_tabs": tabs if len(tabs) > 1 else (),
-        "account_pages": list_pages(ACCOUNT) if visitor else (),
+        "account_pages": account_pages,
+        "open_badge": f"{OPEN_SHOWN_MAXIMUM}+" if open_count > OPEN_SHOWN_MAXIMUM else open_count,
     }
 
 

@@ -11,7 +11,7 @@ from tests.pages import Page
 from tests.shared_rows import shared_rows
 
 PAGES = ("scaling", "matrix", "history", "series_list", "runs", "hosts", "incidents", "benchmark_health")
-NOUNS = {"runs": "runs", "home": "runs", "hosts": "hosts"}
+NOUNS = {"runs": "runs", "home": "hosts", "hosts": "hosts"}
 LAYOUTS = [("gp3", 1), ("gp3", 4), ("gp3", 16), ("io2", 1), ("io2", 2)]
 
 
