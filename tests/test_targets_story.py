@@ -349,6 +349,21 @@ def test_series_of_a_host_that_joins_a_pool_goes_on_under_the_name_of_the_kernel
     assert count_points() == {"sdb": 2}
 
 
+def test_history_named_by_serial_joins_that_of_a_pool_without_a_new_result() -> None:
+    device = {"kernel_name": "sdb", "class": "hdd"}
+    for host in ("db-1", "db-2"):
+        entry = {"path": "/dev/sdb", "device": device | {"identifier": f"wwn-{host}"}}
+        submit(0, make_report(0, [(SDB, 200)]), host, targets=[entry])
+    normalize_batch()
+
+    set_pool("db-1", "db")
+    set_pool("db-2", "db")
+    while reparse_outdated():
+        pass
+
+    assert count_points() == {"sdb": 2}
+
+
 def test_series_of_an_older_agent_goes_on_under_the_name_that_the_newer_one_gives() -> None:
     submit(0, make_report(0, [({"directory": "/data/bench"}, 200)]))
     normalize_batch()

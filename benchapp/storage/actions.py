@@ -112,7 +112,10 @@ def set_pool(name: str, pool: str, *, by: User | None = None, via: str = "") -> 
     if sources:
         _move_all(host, pool, sources, move)
     Host.objects.filter(pk=host.pk).update(pool=pool)
-    if list_mappings([host.scope, move.to_scope]):
+    # In a pool a raw device has another name: the next result would continue one series under it, not join several.
+    names = {source.series.target_name or "/" for source in sources}
+    is_renamed = bool(pool and not host.pool) and not all("/" in name for name in names)
+    if is_renamed or list_mappings([host.scope, move.to_scope]):
         request_reread(Host.objects.filter(pk=host.pk))
     note_change("pool_set", name, {"pool": host.pool}, {"pool": pool}, by=by, via=via)
     return move
