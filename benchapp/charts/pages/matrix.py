@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 
 from benchapp.catalog.dimensions import DIMENSIONS
 from benchapp.catalog.grammar import Filter, parse_filter, write_filter
-from benchapp.catalog.metrics import CATALOG, Metric, format_value
+from benchapp.catalog.metrics import CATALOG, Metric, format_value, lower_label
 from benchapp.charts.read.chart import BadChart, ChartCell, ChartLine, ChartPanel
 from benchapp.charts.read.history import IDS_MAXIMUM
 from benchapp.charts.read.matrix import NONE, Matrix, read_matrix
@@ -196,6 +196,7 @@ def matrix(request: HttpRequest) -> HttpResponse:
         "range": describe_level_range(shown.span),
         "fixed": [_make_fixed(fixed, bar, request, shown.metric) for fixed in shown.fixed],
         "fields": _make_fields(shown),
+        "words": _list_words(shown),
         "canonical_url": f"{base_url}{reverse('matrix')}?{figure['query']}",
         "api_line": format_curl_command(f"{base_url}/api/v1/matrix?{figure['query']}"),
         "excluded": () if shown.size else explain_empty(bar, has_series),
@@ -205,6 +206,19 @@ def matrix(request: HttpRequest) -> HttpResponse:
         "reasons": [(REASONS[state], LONG_REASONS[state]) for state in REASONS if shown.count(state)],
     }
     return render(request, "charts/matrix/matrix.html", context)
+
+
+def _list_words(matrix: Matrix) -> list[tuple[str, str, str]]:
+    """Return what the matrix shows: (text before, text, id of its field)."""
+    rows, facets = (
+        " and ".join(lower_label(each.label) for each in axis) for axis in (matrix.rows, matrix.facets)
+    )
+    return [
+        ("", matrix.metric.label, "matrix-metric"),
+        ("by", rows, "matrix-rows"),
+        ("over", lower_label(matrix.x.dimension.label), "matrix-x"),
+        *([("in panels by", facets, "matrix-facet")] if facets else []),
+    ]
 
 
 def _make_fixed(

@@ -10,6 +10,7 @@ from django.views.decorators.http import require_safe
 
 from benchapp.catalog.dimensions import CONDITIONS, DIMENSIONS
 from benchapp.catalog.grammar import Filter, write_filter, write_value
+from benchapp.catalog.metrics import lower_label
 from benchapp.charts.pages.scaling_figure import (
     PATH,
     apply_fixed,
@@ -32,7 +33,7 @@ from benchapp.charts.read.scaling_shapes import (
     ScalingMetric,
     ScalingRequest,
 )
-from benchapp.charts.texts.levels import describe_choice, describe_level_range
+from benchapp.charts.texts.levels import describe_choice, describe_level_range, describe_values
 from benchapp.framework.pages.access import may_read
 from benchapp.framework.pages.command_lines import list_first_steps
 from benchapp.framework.pages.filter_bar import explain_empty, make_filter_bar, refuse_address, settle_filter
@@ -97,6 +98,7 @@ def scaling(request: HttpRequest) -> HttpResponse:
         "kept": [(name, value) for name, values in request.GET.lists() for value in values if name != "fix"],
         "has_more": _has_more(asked),
         "fixed": [_make_fixed(fixed, chart.metric) for fixed in chart.fixed],
+        "words": _list_words(chart),
         "asked": asked,
         "predicted": ",".join(map(str, asked.predicted)),
         "excluded": explain_empty(bar, has_series) if chart.is_empty else (),
@@ -193,6 +195,25 @@ def make_combined_fields(chart: ScalingChart) -> list[dict[str, Any]]:
                 }
             )
     return fields
+
+
+def _list_words(chart: ScalingChart) -> list[tuple[str, str, str]]:
+    """Return what the chart shows: (text before, text, id of its field)."""
+    color = lower_label(chart.color.dimension.label) if chart.color else "nothing"
+    return [
+        ("", ", ".join(each.metric.label for each in chart.stack), "scaling-metric"),
+        ("over", lower_label(chart.x.dimension.label), "scaling-x"),
+        ("colored by", color, "scaling-color"),
+        *(
+            [("in panels by", lower_label(chart.facet.dimension.label), "scaling-facet")]
+            if chart.facet
+            else []
+        ),
+        *(
+            ("·", describe_values(each.dimension, each.values), f"fixed-{each.dimension}")
+            for each in chart.fixed
+        ),
+    ]
 
 
 def _link_groups(chart: ScalingChart) -> str:

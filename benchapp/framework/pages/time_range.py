@@ -109,6 +109,14 @@ class TimeRangeControl:
     clear_url: str
 
     @property
+    def text(self) -> str:
+        """Return the time range in words: "last 90 days", "all time", "2026-05-12 to now"."""
+        if not self.from_text and not self.to_text:
+            return "all time"
+        preset = next((text for text, _, is_chosen in self.presets if is_chosen), "")
+        return f"last {preset}" if preset else f"{self.from_text or 'start'} to {self.to_text or 'now'}"
+
+    @property
     def from_type(self) -> str:
         """Return the type of the field: a date, or a text for a time and for a relative one."""
         return _find_type(self.from_text)

@@ -10,7 +10,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from benchapp.catalog.grammar import Filter, write_filter
-from benchapp.catalog.metrics import CATALOG, format_count, format_integer, format_percent
+from benchapp.catalog.metrics import CATALOG, format_count, format_integer, format_percent, lower_label
 from benchapp.framework.pages.access import may_read
 from benchapp.framework.pages.filter_bar import (
     explain_empty,
@@ -91,6 +91,10 @@ def benchmark_health(request: HttpRequest) -> HttpResponse:
         "health": health,
         "excluded": () if health.series_count else explain_empty(bar, has_series),
         "first_column": _GROUPINGS[grouping],
+        "words": [
+            ("by", lower_label(_GROUPINGS[grouping]), "health-by"),
+            *([("status", _STATUSES[status], "health-status")] if status else []),
+        ],
         "groupings": [(value, label, value == grouping) for value, label in _GROUPINGS.items()],
         "statuses": [(value, label, value == status) for value, label in _STATUSES.items()],
         "status": status,

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 
 from benchapp.catalog.dimensions import DIMENSIONS
 from benchapp.catalog.grammar import BadFilter, Filter, parse_term
-from benchapp.catalog.metrics import CATALOG, format_signed_percent, format_value
+from benchapp.catalog.metrics import CATALOG, format_signed_percent, format_value, lower_label
 from benchapp.charts.read.history import IDS_MAXIMUM
 from benchapp.framework.pages.access import may_read
 from benchapp.framework.pages.command_lines import format_curl_command, list_first_steps
@@ -283,7 +283,7 @@ def layouts(request: HttpRequest) -> HttpResponse:
     }
     if question is not None:
         try:
-            context |= _make_answer(rank_layouts(question, now=now), request, now=now)
+            context |= _make_answer(rank_layouts(question, now=now), form, request, now=now)
         except UnknownRegion as problem:
             form.add_error("region", f"{problem}.")
         except BadFilter as problem:
@@ -291,13 +291,30 @@ def layouts(request: HttpRequest) -> HttpResponse:
     return render(request, "layouts/layouts.html", context, status=400 if form.errors else 200)
 
 
-def _make_answer(ranking: LayoutRanking, request: HttpRequest, *, now: datetime) -> dict[str, Any]:
+def _list_words(form: LayoutForm) -> list[tuple[str, str, str]]:
+    """Return the requirement in words: (label, value, id of its field)."""
+    given = [(field, str(field.value() or "")) for field in form if field.name != "vary"]
+    return [
+        (
+            lower_label(field.label),
+            dict(getattr(field.field.widget, "choices", ())).get(value, value),
+            field.id_for_label,
+        )
+        for field, value in given
+        if value
+    ]
+
+
+def _make_answer(
+    ranking: LayoutRanking, form: LayoutForm, request: HttpRequest, *, now: datetime
+) -> dict[str, Any]:
     base_url = make_base_url(request)
     figure = make_layouts_figure(ranking, key="layouts")
     return {
         "ranking": ranking,
         "figure": figure,
         "title": figure["title"],
+        "words": _list_words(form),
         "next": show_next_runs(plan_next_runs(ranking, now=now))
         if ranking.all_rows or ranking.incomplete
         else None,

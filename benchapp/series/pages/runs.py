@@ -347,6 +347,7 @@ def runs(request: HttpRequest) -> HttpResponse:
         ),
         "bar": bar,
         "errors": errors,
+        "words": _list_words(asked),
         "profiles": list_profiles(),
         "badge_codes": BADGE_CODES,
         "is_filtering": bool(bar.text) or is_filtering(form),
@@ -363,6 +364,15 @@ def runs(request: HttpRequest) -> HttpResponse:
         "steps": None if page.items else list_first_steps(make_base_url(request)),
     }
     return render(request, "series/runs/runs.html", context, status=400 if errors else 200)
+
+
+def _list_words(asked: RunFilter) -> list[tuple[str, str, str]]:
+    """Return the options of the list that are set: (text before, text, id of its field)."""
+    return [
+        *([("profile", asked.profile, "filter-profile")] if asked.profile else []),
+        *(("badge", badge, "filter-badge") for badge in asked.badges or ()),
+        *([("", "failed only", "filter-failed")] if asked.has_failed else []),
+    ]
 
 
 @require_safe

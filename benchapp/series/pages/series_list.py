@@ -18,6 +18,7 @@ from benchapp.catalog.metrics import (
     format_integer,
     format_percent,
     format_with_unit,
+    lower_label,
 )
 from benchapp.charts.read.scaling_cells import FAILED
 from benchapp.charts.read.series_grid import (
@@ -166,6 +167,11 @@ def _list_choices(request: HttpRequest, asked: dict[str, Any], grid: SeriesGrid)
     """Return the choices of the form, and the links to other views, orders and pages."""
     page = grid.page
     return {
+        "words": [
+            ("", grid.metric.label, "series-metric"),
+            ("grouped by", lower_label(GROUPS[asked["group"]]), "series-group"),
+            ("sorted by", lower_label(SORTS[asked["sort"]]), "series-sort"),
+        ],
         "metrics": list(CATALOG.values()),
         "groups": GROUPS.items(),
         "sorts": SORTS.items(),

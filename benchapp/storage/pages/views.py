@@ -21,7 +21,14 @@ from benchapp.accounts.pages.tokens import keep_for_next_page, take_from_last_pa
 from benchapp.accounts.read import read_tokens
 from benchapp.accounts.write.tokens import issue_enrollment_token
 from benchapp.catalog.grammar import Filter, write_filter
-from benchapp.catalog.metrics import CATALOG, UNKNOWN, format_count, format_signed_percent, format_with_unit
+from benchapp.catalog.metrics import (
+    CATALOG,
+    UNKNOWN,
+    format_count,
+    format_signed_percent,
+    format_with_unit,
+    lower_label,
+)
 from benchapp.charts.texts.levels import describe_level_range
 from benchapp.framework.pages.access import may_read, needs_role, read_person
 from benchapp.framework.pages.command_lines import list_agent_commands, list_update_commands
@@ -175,6 +182,13 @@ def explain_no_schedule(host: HostRow) -> str:
 
 
 RUNS_OF_A_HOST: Final = 10
+# Of the list of hosts, by parameter.
+_OPTIONS: Final = {
+    "retired": "retired included",
+    "outdated": "outdated agents",
+    "failing": "failing",
+    "different": "other schedules",
+}
 
 
 @never_cache
@@ -198,7 +212,15 @@ def hosts(request: HttpRequest) -> HttpResponse:
         "title": summarize_hosts(found),
         "groups": make_groups(page, order, histories or read_host_histories(page)),
         "heads": make_heads(request.GET, order),
-        "group_choices": list_group_choices(list_label_names(), order.group),
+        "group_choices": (group_choices := list_group_choices(list_label_names(), order.group)),
+        "words": [
+            *(
+                ("grouped by", lower_label(label), "hosts-group")
+                for value, label, is_chosen in group_choices
+                if value and is_chosen
+            ),
+            *(("", text, f"filter-{name}") for name, text in _OPTIONS.items() if form.cleaned_data[name]),
+        ],
         "pager": make_pager(request.GET, order, count=len(found)),
         "list_form": form,
         "selection_kind": KINDS["host"],

@@ -217,7 +217,7 @@ function startQuestions() {
 function startAutoSubmit() {
   let isPointed = false;
   document.addEventListener("pointerdown", (event) => {
-    isPointed = event.target.closest?.("[data-auto]") !== null;
+    isPointed = event.target.closest?.("[data-auto], [data-field]") !== null;
   });
   document.addEventListener("keydown", () => {
     isPointed = false;
@@ -225,6 +225,24 @@ function startAutoSubmit() {
   document.addEventListener("change", (event) => {
     if (isPointed && event.target.matches("[data-auto]")) {
       event.target.form.requestSubmit();
+    }
+  });
+}
+
+// A word of the line of controls opens its field, and the choices of a select.
+function startWords() {
+  document.addEventListener("click", (event) => {
+    const field = document.getElementById(event.target.closest?.("[data-field]")?.dataset.field);
+    if (!field) {
+      return;
+    }
+    event.preventDefault();
+    for (let fold = field.closest("details"); fold; fold = fold.parentElement.closest("details")) {
+      fold.open = true;
+    }
+    field.focus();
+    if (field.matches("select")) {
+      field.showPicker?.();
     }
   });
 }
@@ -263,6 +281,7 @@ function startShortAddresses() {
 }
 
 followBrowserZone();
+startWords();
 startAutoSubmit();
 startRestoredForms();
 startThemeSwitch();
