@@ -10,6 +10,10 @@ from tests.browser.watch import Watched
 Visit = Callable[..., Watched]
 
 
+def open_fields(page: Any) -> None:
+    page.locator(".scope > .change:not([open]) > summary").click()
+
+
 def field_of(page: Any) -> Any:
     return page.locator("#filter-q")
 
@@ -49,7 +53,7 @@ def test_names_then_values_are_completed_by_keys(visit: Visit) -> None:
     page.keyboard.press("Enter")
 
     page.wait_for_url("**/series/?q=host%3Adb-01*")
-    assert page.locator(".term").inner_text().split() == ["Host", "db-01", "×"]
+    assert page.locator(".scope .word").inner_text().split() == ["host", "db-01", "×"]
     assert watched.complaints == []
 
 
@@ -57,6 +61,7 @@ def test_list_of_completions_is_a_listbox(visit: Visit) -> None:
     watched = visit("/series/")
     page = watched.page
     field = field_of(page)
+    open_fields(page)
 
     field.click()
     page.keyboard.type("vol")
@@ -77,6 +82,7 @@ def test_list_of_completions_is_a_listbox(visit: Visit) -> None:
 
 def test_values_are_counted_under_the_rest_of_the_filter(visit: Visit) -> None:
     page = visit("/series/").page
+    open_fields(page)
 
     field_of(page).click()
     page.keyboard.type("host:db-01 pattern:")
@@ -88,6 +94,7 @@ def test_values_are_counted_under_the_rest_of_the_filter(visit: Visit) -> None:
 
 def test_pointer_takes_a_completion(visit: Visit) -> None:
     page = visit("/series/").page
+    open_fields(page)
 
     field_of(page).click()
     page.keyboard.type("fs:")
@@ -109,6 +116,7 @@ def test_what_there_is_can_be_clicked(visit: Visit) -> None:
     watched = visit("/runs/?from=2020-01-01&host=db-01")
     page = watched.page
 
+    open_fields(page)
     page.get_by_text("Browse values").click()
     page.locator(".facet > summary", has_text="Filesystem").click()
     page.get_by_role("link", name="ext4").click()
@@ -120,12 +128,13 @@ def test_what_there_is_can_be_clicked(visit: Visit) -> None:
 def test_bar_is_a_plain_form_without_script(visit: Visit) -> None:
     page = visit("/series/", java_script_enabled=False).page
 
+    open_fields(page)
     page.get_by_text("+ Add filter").click()
     page.get_by_label("Dimension").select_option("filesystem")
     page.get_by_label("Value").fill("ext4")
     page.get_by_role("button", name="Add").click()
 
-    assert page.locator(".term").inner_text().split() == ["Filesystem", "ext4", "×"]
+    assert page.locator(".scope .word").inner_text().split() == ["filesystem", "ext4", "×"]
     assert field_of(page).input_value() == "filesystem:ext4"
     assert not page.get_by_text("Browse values").is_visible()
 
@@ -134,10 +143,11 @@ def test_natural_query_is_applied_and_shown_in_its_canonical_form(visit: Visit) 
     watched = visit("/series/")
     page = watched.page
 
+    open_fields(page)
     field_of(page).fill("gp3 at least 4 volumes random reads")
     page.keyboard.press("Enter")
 
-    page.locator(".term").first.wait_for()
+    page.locator(".scope .word").first.wait_for()
     assert field_of(page).input_value() == "volume_count:>=4 pattern:randread gp3"
     assert watched.complaints == []
 
