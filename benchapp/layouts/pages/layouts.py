@@ -296,7 +296,7 @@ def _list_words(form: LayoutForm) -> list[tuple[str, str, str]]:
     given = [(field, str(field.value() or "")) for field in form if field.name != "vary"]
     return [
         (
-            lower_label(field.label),
+            lower_label(str(field.label)),
             dict(getattr(field.field.widget, "choices", ())).get(value, value),
             field.id_for_label,
         )
