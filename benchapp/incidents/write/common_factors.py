@@ -263,20 +263,16 @@ def _compare_elsewhere(
     incident: Incident, scope: str, changed: Sequence[Mapping[str, Any]]
 ) -> Iterator[dict[str, Any]]:
     """Yield whether the same workload and layout changed elsewhere at that time."""
-    same = (
-        Series.objects.filter(
-            _match_layouts({cell["target_id"] for cell in changed}),
-            workload_id__in={cell["workload_id"] for cell in changed},
-            detection_results__isnull=False,
-        )
-        .exclude(scope=scope)
-        .values_list("scope", flat=True)
-    )
-    others = set(same.distinct()[:_CELLS_MAXIMUM])
+    same = Series.objects.filter(
+        _match_layouts({cell["target_id"] for cell in changed}),
+        workload_id__in={cell["workload_id"] for cell in changed},
+        detection_results__isnull=False,
+    ).exclude(scope=scope)
+    others = set(same.values_list("scope", flat=True).distinct()[:_CELLS_MAXIMUM])
     if not others:
         return
     changed_count = (
-        Change.objects.filter(series__scope__in=others, is_regression=incident.is_regression)
+        Change.objects.filter(series__in=same, series__scope__in=others, is_regression=incident.is_regression)
         .exclude(state__in=(ChangeState.WITHDRAWN, ChangeState.SUSPECTED))
         .filter(started_at__range=_find_time(incident))
         .values("series__scope")

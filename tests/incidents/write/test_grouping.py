@@ -106,6 +106,18 @@ def test_peers_that_are_unaffected_are_counted() -> None:
     assert words == ["only this host (2 peers with the same workload and layout unaffected)"]
 
 
+def test_peer_with_a_change_of_another_workload_is_unaffected() -> None:
+    make_cells(make_host("db-1"), [fallen(), steady()])
+    make_cells(make_host("db-2"), [steady(), fallen()])
+    make_cells(make_host("db-3"), [fallen(), steady()])
+
+    judge_all()
+
+    (incident,) = Incident.objects.filter(scope="host:db-1")
+    words = [one["text"] for one in incident.common_factors if one["dimension"] == "host"]
+    assert words == ["1 of 2 peers with the same workload and layout also changed"]
+
+
 def test_changes_days_apart_are_two_incidents() -> None:
     host = make_host()
     late = make_level(GOOD, 80) + make_level(BAD, 20)
