@@ -60,6 +60,18 @@ def test_output_of_every_format_becomes_a_run(name: str, form: str, content_type
             "the fio report ends before its first job is complete",
         ),
         ("hello", "no-report", "No fio output", "no fio report found"),
+        (
+            '{"schema": "benchapp-reported/1", "runs": []}',
+            "document",
+            "Not fio output",
+            "this is a document of an agent or of published numbers",
+        ),
+        (
+            '{"fio version": "fio-3.36", "jobs": []}',
+            "no-jobs",
+            "Unreadable fio output",
+            "the fio report has no",
+        ),
     ],
 )
 def test_refusal_has_the_title_of_its_reason(body: str, code: str, title: str, detail: str) -> None:
