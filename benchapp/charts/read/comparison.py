@@ -31,7 +31,7 @@ from benchapp.charts.read.comparison_sides import (
 )
 from benchapp.incidents.read.series_status import SeriesMark, find_worst_mark, read_series_marks
 from benchapp.incidents.rules.incidents import measure_multiple
-from benchapp.models import Level
+from benchapp.models import LAYOUT_FIELDS, Level
 from benchapp.models.coverage import read_thresholds
 from benchapp.series.read.shapes import TargetRow, names_of
 from benchapp.series.rules import INTERVAL_FROM, Comparison, adjust, compare
@@ -178,8 +178,8 @@ def compare_sides(
     """Match the series of two sides and compare their metrics; at most eight queries, and one per metric.
 
     common, series_ids: hold for both sides; no series_ids: all. Matched on every dimension but those that a side's
-    filter names, and what changes with those by nature. Targets of two hosts or pools are matched by their names, the
-    rest without. Two runs are matched on their workload alone, two series are compared whatever they differ in.
+    filter names, and what changes with those by nature. Targets of two hosts, pools or layouts are matched by their
+    names, the rest without. Two runs are matched on their workload alone, two series in any case.
     """
     shared = (common or Filter()).without_facts()
     a, b = (_add_terms(side, common) for side in (a, b))
@@ -284,8 +284,8 @@ def match_rows(
 def _match_targets(
     groups: Mapping[Hashable, MatchedRows], free: frozenset[str]
 ) -> tuple[dict[Hashable, MatchedRows], frozenset[str]]:
-    """Match what is left of both sides without the names of targets: hosts name equal disks by their serials."""
-    if "scope" not in free or "target_name" in free:
+    """Match what is left of both sides without the names of targets: hosts and layouts have different disks."""
+    if not free & {"scope", *LAYOUT_FIELDS} or "target_name" in free:
         return dict(groups), free
     alone = [sides for sides in groups.values() if not all(sides)]
     first, second = ([row for sides in alone for row in sides[place]] for place in (0, 1))

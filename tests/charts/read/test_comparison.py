@@ -67,6 +67,29 @@ def test_two_layouts_leave_open_what_moves_with_them() -> None:
     assert found.free == ("volume_count", "raid_level", "stripe_count")
 
 
+def test_two_layouts_on_drives_of_a_host_are_compared_whatever_their_names() -> None:
+    host = make_host()
+    for name, volume_type, values in (("nvme0n1", "gp3", _STEADY), ("sda", "io2", _LOWER)):
+        add_series(values, host=host, target=make_target(target_name=name, volume_type=volume_type))
+
+    found = compare_sides(side("type:gp3"), side("type:io2"))
+
+    assert [pair.comparison.ratio for pair in found.pairs] == [0.8]
+    assert (found.only_a, found.only_b) == ((), ())
+    assert set(found.free) == {"target_name", "volume_type"}
+
+
+def test_layouts_with_drives_of_equal_names_are_matched_by_name() -> None:
+    host = make_host()
+    for name, values in (("nvme0n1", _STEADY), ("sda", _LOWER)):
+        for filesystem in ("xfs", "ext4"):
+            add_series(values, host=host, target=make_target(target_name=name, filesystem=filesystem))
+
+    found = compare_sides(side("filesystem:xfs"), side("filesystem:ext4"))
+
+    assert [pair.comparison.ratio for pair in found.pairs] == [1, 1]
+
+
 def test_two_periods_compare_each_series_with_itself() -> None:
     add_series([*_STEADY, *_LOWER])
     turn = NOON.replace(hour=18)
