@@ -104,14 +104,14 @@ def issue_token(
 
 
 def issue_enrollment_token(
-    *, label: str = "enrollment", created_by: User | None = None, via: str = ""
+    *, label: str = "", expires_at: datetime | None = None, created_by: User | None = None, via: str = ""
 ) -> tuple[ApiToken, str]:
-    """Create a token that enrolls hosts for the next 24 hours."""
+    """Create a token that enrolls any number of hosts until it expires, by default for 24 hours."""
     return issue_token(
         scope=Scope.ENROLL,
-        label=label,
+        label=label or "enrollment",
         created_by=created_by,
-        expires_at=timezone.now() + ENROLLMENT_LIFETIME,
+        expires_at=expires_at or timezone.now() + ENROLLMENT_LIFETIME,
         via=via,
     )
 

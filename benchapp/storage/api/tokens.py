@@ -155,13 +155,11 @@ class AnyTokenInput(TokenInput):
     )
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """Require a host for the scope ingest alone, and no expiry of an enrollment token, which has its own."""
+        """Require a host for the scope ingest alone."""
         if (attrs["scope"] == Scope.INGEST) != bool(attrs["host"]):
             raise serializers.ValidationError(
                 {"host": ["is required for the scope ingest, and for no other"]}
             )
-        if attrs["scope"] == Scope.ENROLL and attrs["expires_at"] is not None:
-            raise serializers.ValidationError({"expires_at": ["an enrollment token is valid for 24 hours"]})
         return attrs
 
 
@@ -270,15 +268,13 @@ class Tokens(ApiView):
 
     @extend_schema(operation_id="create_token", request=AnyTokenInput, responses={201: CreatedTokenAnswer})
     def post(self, request: Request) -> Response:
-        """Create a token of any scope; it is shown once. One of the scope enroll is valid for 24 hours."""
+        """Create a token of any scope; it is shown once. Without an expiry, one of the scope enroll lasts 24 hours."""
         refuse_parameters(request)
         wanted = read_body(request, AnyTokenInput)
         scope, name = Scope(wanted.pop("scope")), wanted.pop("host")
         by, via = find_person(request), name_token(request)
         if scope == Scope.ENROLL:
-            return _answer_new(
-                *issue_enrollment_token(label=wanted["label"] or "enrollment", created_by=by, via=via)
-            )
+            return _answer_new(*issue_enrollment_token(created_by=by, via=via, **wanted))
         host = Host.objects.filter(name=name.lower()).first() if name else None
         if name and host is None:
             raise bad_value(f"host {name[:100]!r} does not exist", pointer="/host")
@@ -298,14 +294,11 @@ class OneToken(ApiView):
 
     @extend_schema(operation_id="change_token", request=TokenChanges, responses=TokenAnswer)
     def patch(self, request: Request, public_id: str) -> HttpResponse:
-        """Change label or expiry of a valid token. That of an enrollment token stays at 24 hours."""
+        """Change label or expiry of a valid token. An enrollment token always has an expiry."""
         refuse_parameters(request)
         wanted = read_body(request, TokenChanges)
-        if "expires_at" in wanted and _find_token(public_id).scope == Scope.ENROLL:
-            raise bad_value(
-                "an enrollment token is valid for 24 hours: revoke it, or create another one",
-                pointer="/expires_at",
-            )
+        if wanted.get("expires_at", "") is None and _find_token(public_id).scope == Scope.ENROLL:
+            raise bad_value("an enrollment token needs an expiry", pointer="/expires_at")
         with map_errors(_PROBLEMS):
             change_token(public_id, **read_actor(request), **wanted)
         return answer_json(request, _describe_token(_find_token(public_id)))

@@ -1,4 +1,4 @@
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from unittest import mock
 
 import pytest
@@ -181,7 +181,7 @@ def test_token_of_a_host_and_one_for_enrollment_are_made(admin):
         ({"scope": "ingest"}, "/host"),
         ({"scope": "ingest", "host": "nobody"}, "/host"),
         ({"scope": "read", "host": "db-7"}, "/host"),
-        ({"scope": "enroll", "expires_at": "2099-01-01T00:00:00Z"}, "/expires_at"),
+        ({"scope": "enroll", "expires_at": "2001-01-01T00:00:00Z"}, "/expires_at"),
         ({"scope": "read", "expires_at": "2001-01-01T00:00:00Z"}, "/expires_at"),
         ({"scope": "root"}, "/scope"),
         ({}, "/scope"),
@@ -249,12 +249,32 @@ def test_revoked_or_expired_token_is_neither_changed_nor_rotated(admin):
     assert not ApiToken.objects.filter(pk__in=(revoked.pk, expired.pk)).valid_at(timezone.now()).exists()
 
 
-def test_life_of_an_enrollment_token_is_not_extended(admin):
+def test_hosts_enroll_until_the_chosen_expiry_of_their_token(admin, client):
+    body = {"scope": "enroll", "label": "autoscaling", "expires_at": "2099-06-30T00:00:00Z"}
+    made = admin.post("/api/v1/tokens", body, content_type=JSON).json()
+    headers = {"authorization": f"Bearer {made['token']}"}
+    statuses = []
+
+    for number, year in enumerate((2098, 2099, 2100)):
+        moment = datetime(year, 6, 29, tzinfo=UTC)
+        with mock.patch.object(timezone, "now", lambda moment=moment: moment):
+            name = {"name": f"node-{number}"}
+            answer = client.post("/api/v1/enrollments", name, content_type=JSON, headers=headers)
+        statuses.append(answer.status_code)
+
+    assert (made["label"], made["expires_at"]) == ("autoscaling", "2099-06-30T00:00:00Z")
+    assert statuses == [201, 201, 401]
+
+
+def test_enrollment_token_always_has_an_expiry(admin):
     token, _ = make_token(Scope.ENROLL, expires_at=timezone.now() + timedelta(hours=1))
+    address = f"/api/v1/tokens/{token.public_id}"
 
-    response = admin.patch(f"/api/v1/tokens/{token.public_id}", {"expires_at": None}, content_type=JSON)
+    never = admin.patch(address, {"expires_at": None}, content_type=JSON)
+    later = admin.patch(address, {"expires_at": "2099-06-30T00:00:00Z"}, content_type=JSON)
 
-    assert (response.status_code, response.json()["pointer"]) == (400, "/expires_at")
+    assert (never.status_code, never.json()["pointer"]) == (400, "/expires_at")
+    assert (later.status_code, later.json()["expires_at"]) == (200, "2099-06-30T00:00:00Z")
 
 
 def test_both_tokens_are_valid_until_the_overlap_ends(admin):
