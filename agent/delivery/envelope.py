@@ -101,7 +101,7 @@ def make_envelope(
 
 
 def make_attempt(attempt_id: str, reason: AgentError, *, started_at: float, **names: str) -> dict[str, Any]:
-    """Return the envelope of a run that could not start or was skipped; names: profile, target_name."""
+    """Return the envelope of a run that could not start or was skipped; names: profile, target_name, kernel_name."""
     attempt: dict[str, Any] = remove_from_document(
         {
             "schema": SCHEMA,

@@ -85,10 +85,11 @@ def _report_attempt(request: RunRequest, error: AgentError, session: Session, *,
     storage = describe_storage(path, sends_serials=sends_serials) if request.plan.device else None
     device = (storage.describe_opened(path, {})["device"] if storage else None) or {}
     given = request.target.get("name") or config.target.get("name")
-    name = given or device.get("identifier") or device.get("kernel_name") or path
-    document = make_attempt(
-        attempt_id, error, started_at=started_at, profile=request.plan.profile.name, target_name=name[:200]
-    )
+    kernel_name = "" if given else device.get("kernel_name") or ""
+    name = given or device.get("identifier") or kernel_name or path
+    names = {"target_name": name[:200], "kernel_name": kernel_name[:200]}
+    profile = request.plan.profile.name
+    document = make_attempt(attempt_id, error, started_at=started_at, profile=profile, **names)
     with contextlib.suppress(OSError):
         session.spool.add(attempt_id, pack_envelope(document))
 

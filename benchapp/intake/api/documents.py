@@ -25,7 +25,7 @@ from benchapp.intake.posts.format_check import Fault, check_format_quickly, is_d
 from benchapp.intake.posts.metadata import BadLayout
 from benchapp.intake.posts.published_document import is_reported, read_reported
 from benchapp.intake.posts.submissions import IncomingSubmission
-from benchapp.models import Attempt, Kind
+from benchapp.models import Attempt, Host, Kind
 
 SUBMISSIONS: Final = "/api/v1/submissions"
 FIO: Final = "/api/v1/fio"
@@ -214,7 +214,10 @@ def _read_attempt(body: bytes, host_id: int) -> Attempt | None:
         values = type_attempt(document)
     except BadEnvelope as error:
         raise _refuse_document(error, body) from error
-    target_name = values.pop("target_name") or ""
+    target_name, kernel_name = values.pop("target_name") or "", values.pop("kernel_name")
+    # As runs are named.
+    if kernel_name and Host.objects.filter(pk=host_id).exclude(pool="").exists():
+        target_name = kernel_name
     return Attempt(sender_id=values.pop("id"), host_id=host_id, target_name=target_name, **values)
 
 

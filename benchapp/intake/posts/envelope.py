@@ -355,10 +355,10 @@ def _keep(value: Any) -> str:
     return text.replace("\x00", "\ufffd")[:_OUTPUT_EXCERPT]
 
 
-def _text(maximum: int) -> Field:
+def _text(maximum: int, **more: str) -> Field:
     return Field(
         lambda value, pointer: read_text(value, pointer, maximum=maximum),
-        {"type": ["string", "null"], "maxLength": maximum},
+        {"type": ["string", "null"], "maxLength": maximum, **more},
     )
 
 
@@ -485,6 +485,7 @@ _ATTEMPT: Final[Mapping[str, Field]] = {
     "id": _FIELDS["id"],
     "profile": _FIELDS["profile"],
     "target_name": _text(200),
+    "kernel_name": _text(200, description="of a raw device, which has this name in a pool"),
     "started_at": Field(_read_start, {"type": "string", "format": "date-time"}),
     "reason_code": Field(_read_code, {"type": "string", "pattern": f"^{_CODE.pattern}$"}),
     "reason": Field(_read_reason, {"type": ["string", "null"], "maxLength": _REASON_MAXIMUM}),

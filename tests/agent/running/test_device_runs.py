@@ -218,7 +218,8 @@ def test_attempt_on_a_device_names_it_as_runs_do(
 ) -> None:
     host.run("run", "--device", loops[0], *READS, "--set", "size=64m")
 
-    assert server.read_stored()["target_name"] == Path(loops[0]).name
+    stored = server.read_stored()
+    assert (stored["target_name"], stored["kernel_name"]) == (Path(loops[0]).name,) * 2
 
 
 @needs_loops

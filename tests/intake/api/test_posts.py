@@ -453,6 +453,15 @@ def make_attempt(**changes: Any) -> bytes:
     return json.dumps(document | changes).encode()
 
 
+@pytest.mark.parametrize(("pool", "target_name"), [("", "wwn-1"), ("db", "sdb")])
+def test_attempt_on_a_raw_device_is_named_as_runs_are(pool: str, target_name: str, token: str) -> None:
+    Host.objects.filter(name="db-1").update(pool=pool)
+
+    assert post(make_attempt(target_name="wwn-1", kernel_name="sdb"), token).status == 202
+
+    assert Attempt.objects.get().target_name == target_name
+
+
 def test_attempt_is_stored_once_and_no_submission(token: str) -> None:
     new, again = post(make_attempt(), token, is_packed=True), post(make_attempt(), token)
 
