@@ -32,25 +32,7 @@ from benchapp.models import (
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class AcceptedLevel:
-    """A possible baseline of one metric of one series, in the metric's base unit; from_at: its first run.
-
-    before, level, relative, is_regression: of the stored change; relative is level / before − 1.
-    """
-
-    series_id: int
-    metric: str
-    from_at: datetime
-    before: float
-    level: float
-    relative: float
-    is_regression: bool
-
-
-def preview_accept(
-    *incident_ids: int, series_ids: Collection[int] | None = None
-) -> tuple[AcceptedLevel, ...]:
+def preview_accept(*incident_ids: int, series_ids: Collection[int] | None = None) -> tuple[Change, ...]:
     """Return what `accept_level` of these incidents would accept: the newest change of each metric of each series.
 
     series_ids: None is all. Without suspected and withdrawn changes. One query.
@@ -61,18 +43,7 @@ def preview_accept(
     if series_ids is not None:
         changes = changes.filter(series_id__in=series_ids)
     newest = {(change.series_id, change.metric): change for change in changes.order_by("started_at", "id")}
-    return tuple(
-        AcceptedLevel(
-            series_id,
-            metric,
-            change.level_from_at,
-            change.before_median,
-            change.after_median,
-            change.relative,
-            change.is_regression,
-        )
-        for (series_id, metric), change in sorted(newest.items())
-    )
+    return tuple(newest[key] for key in sorted(newest))
 
 
 @transaction.atomic
@@ -103,7 +74,7 @@ def accept_level(
     return write_event(incident, "accepted", by=by, text=text, before=before, now=now)
 
 
-def check_acceptable(incident: Incident, accepted: Collection[AcceptedLevel]) -> None:
+def check_acceptable(incident: Incident, accepted: Collection[Change]) -> None:
     """Raise BadTriage if there is no level to accept, NotPossible if the incident is resolved."""
     if not accepted:
         raise BadTriage("no new level to accept: all changes are suspected or withdrawn")
@@ -128,12 +99,12 @@ def restore_baselines(baselines: Collection[tuple[int, str, str | None]]) -> Non
         Series.objects.filter(pk__in=touched).update(judging_is_due=True)
 
 
-def _set_baseline(level: AcceptedLevel) -> tuple[int, str, str | None]:
+def _set_baseline(level: Change) -> tuple[int, str, str | None]:
     """Set the baseline, and return the earlier one."""
     result = DetectionResult.objects.filter(series_id=level.series_id, metric=level.metric).first()
     earlier = result.baseline_from_at if result else None
     DetectionResult.objects.filter(series_id=level.series_id, metric=level.metric).update(
-        baseline_from_at=level.from_at
+        baseline_from_at=level.level_from_at
     )
     return level.series_id, level.metric, earlier.isoformat() if earlier else None
 
@@ -169,7 +140,7 @@ class NotifiedSubscription:
 class AcceptImpact:
     """What `accept_level` changes. incidents: newest first; subscriptions: by owner; they get no further notice."""
 
-    levels: tuple[AcceptedLevel, ...]
+    levels: tuple[Change, ...]
     incidents: tuple[OverlappingIncident, ...]
     subscriptions: tuple[NotifiedSubscription, ...]
 
@@ -189,9 +160,9 @@ def preview_accept_impact(*incident_ids: int, series_ids: Collection[int] | None
 
 
 def _find_overlapping(
-    incident_ids: Sequence[int], levels: Sequence[AcceptedLevel]
+    incident_ids: Sequence[int], levels: Sequence[Change]
 ) -> tuple[OverlappingIncident, ...]:
-    starts = {(level.series_id, level.metric): level.from_at for level in levels}
+    starts = {(level.series_id, level.metric): level.level_from_at for level in levels}
     if not starts:
         return ()
     rows = (

@@ -45,7 +45,6 @@ from benchapp.framework.api.view import ApiView, read_body
 from benchapp.framework.queue import wake_notify, wake_up
 from benchapp.incidents.actions import triage
 from benchapp.incidents.actions.baselines import (
-    AcceptedLevel,
     AcceptImpact,
     NotifiedSubscription,
     OverlappingIncident,
@@ -64,7 +63,7 @@ from benchapp.incidents.read.incidents import (
     list_incidents,
     read_incident,
 )
-from benchapp.models import Incident, IncidentState, Role, Severity, User, Verdict
+from benchapp.models import Change, Incident, IncidentState, Role, Severity, User, Verdict
 from benchapp.models.incident import LINK_LABEL_MAXIMUM
 
 VerdictName = Annotated[str, Meta(extra_json_schema={"enum": [each.value for each in Verdict if each]})]
@@ -499,8 +498,16 @@ def _describe_impact(impact: AcceptImpact) -> AcceptImpactAnswer:
     )
 
 
-def _describe_level(level: AcceptedLevel) -> AcceptedLevelAnswer:
-    return build(AcceptedLevelAnswer, level, series=level.series_id, unit=CATALOG[level.metric].unit)
+def _describe_level(change: Change) -> AcceptedLevelAnswer:
+    return build(
+        AcceptedLevelAnswer,
+        change,
+        series=change.series_id,
+        unit=CATALOG[change.metric].unit,
+        before=change.before_median,
+        level=change.after_median,
+        from_at=change.level_from_at,
+    )
 
 
 # Action → the fields that it has, besides `comment` of those with text.

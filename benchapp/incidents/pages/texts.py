@@ -19,11 +19,18 @@ from benchapp.catalog.metrics import (
 )
 from benchapp.charts.texts.history import describe_slope, describe_variability
 from benchapp.framework.times import format_age, format_moment
-from benchapp.incidents.actions.baselines import AcceptedLevel
 from benchapp.incidents.read.changes import ChangeRow, SeriesName, find_ended
 from benchapp.incidents.read.incidents import IncidentDetail, Tab
 from benchapp.incidents.read.series_status import COUNTED_MAXIMUM, DetectionStatusRow
-from benchapp.models import ChangeState, DetectionStatus, Incident, IncidentEvent, Severity, name_scopes
+from benchapp.models import (
+    Change,
+    ChangeState,
+    DetectionStatus,
+    Incident,
+    IncidentEvent,
+    Severity,
+    name_scopes,
+)
 
 # Confidence closer to 1 than this is shown as "> 99.99 %"; closer than the second one gets two digits.
 _DOUBT_MINIMUM: Final = 0.0001
@@ -323,11 +330,9 @@ def list_suspects(row: Incident) -> list[dict[str, Any]]:
     ]
 
 
-def make_accepted_lines(
-    accepted: Sequence[AcceptedLevel], names: Mapping[int, SeriesName]
-) -> list[dict[str, Any]]:
+def make_accepted_lines(accepted: Sequence[Change], names: Mapping[int, SeriesName]) -> list[dict[str, Any]]:
     """Return the baselines that accepting would set, one row per series; names: by series id."""
-    by_series: dict[int, list[AcceptedLevel]] = {}
+    by_series: dict[int, list[Change]] = {}
     for level in accepted:
         by_series.setdefault(level.series_id, []).append(level)
     return [
@@ -338,10 +343,10 @@ def make_accepted_lines(
             "levels": tuple(
                 {
                     "label": CATALOG[level.metric].short,
-                    "before": format_level(level.before, level.metric),
-                    "after": format_level(level.level, level.metric),
+                    "before": format_level(level.before_median, level.metric),
+                    "after": format_level(level.after_median, level.metric),
                     "size": make_size(level.relative, None, None, is_regression=level.is_regression),
-                    "from_at": level.from_at,
+                    "from_at": level.level_from_at,
                 }
                 for level in levels
             ),

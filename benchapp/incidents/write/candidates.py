@@ -229,15 +229,7 @@ class ChangeStart:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """The planned event that a change falls under."""
-
-    planned_event_id: int
-    reason: str
-
-
-def find_expected(changes: Sequence[ChangeStart]) -> dict[int, Expected]:
+def find_expected(changes: Sequence[ChangeStart]) -> dict[int, PlannedEvent]:
     """Return the planned event of each change that began within one, by the change's id."""
     if not changes:
         return {}
@@ -250,7 +242,7 @@ def find_expected(changes: Sequence[ChangeStart]) -> dict[int, Expected]:
     for change in changes:
         for planned_event in matched.get(change.series_id, ()):
             if planned_event.covers(change.metric, is_regression=change.is_regression, at=change.at):
-                found[change.change_id] = Expected(planned_event.pk, planned_event.reason)
+                found[change.change_id] = planned_event
                 break
     return found
 

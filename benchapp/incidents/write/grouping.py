@@ -31,7 +31,6 @@ from benchapp.incidents.rules.incidents import IncidentSpan, cluster_moments, fi
 from benchapp.incidents.write.candidates import (
     Candidate,
     ChangeStart,
-    Expected,
     find_expected,
     read_candidates,
     read_families,
@@ -58,6 +57,7 @@ from benchapp.models import (
     Incident,
     IncidentEvent,
     IncidentState,
+    PlannedEvent,
     Series,
     Severity,
     Verdict,
@@ -104,7 +104,7 @@ def assign_drifts(series_ids: Collection[int], events: Events) -> set[int]:
     groups: dict[tuple[str, bool, int], list[Change]] = defaultdict(list)
     for change in changes:
         planned_event = expected.get(change.pk)
-        key = planned_event.planned_event_id if planned_event else 0
+        key = planned_event.pk if planned_event else 0
         groups[scopes[change.series_id], change.is_regression, key].append(change)
     families = read_families(list(touched))
     assigned: set[int] = set()
@@ -342,7 +342,7 @@ def _do_drift(steps: Sequence[Change], drifts: Sequence[Change]) -> bool:
 
 
 def _open_for_drift(
-    scope: str, members: Sequence[Change], expected: Expected | None, *, events: Events
+    scope: str, members: Sequence[Change], expected: PlannedEvent | None, *, events: Events
 ) -> Incident:
     is_regression = members[0].is_regression
     incident = Incident(
@@ -351,7 +351,7 @@ def _open_for_drift(
         state=IncidentState.RESOLVED if expected else IncidentState.NEW,
         verdict=Verdict.EXPECTED if expected else Verdict.NONE,
         resolved_at=events.now if expected else None,
-        planned_event_id=expected.planned_event_id if expected else None,
+        planned_event_id=expected.pk if expected else None,
         # Set by the refresh at the end of the batch.
         severity=Severity.LOW,
         started_at=min(change.started_at for change in members),
@@ -445,7 +445,7 @@ def find_open_incident(together: Sequence[Candidate], spans: Sequence[IncidentSp
 
 
 def assign_to_incident(
-    significant: Sequence[Candidate], known_id: int | None, expected: Expected | None, *, events: Events
+    significant: Sequence[Candidate], known_id: int | None, expected: PlannedEvent | None, *, events: Events
 ) -> int | None:
     """Assign significant changes to the known incident, a reopened one, or a new one; return its id.
 
@@ -476,7 +476,7 @@ def _reopen(recurred: Incident, significant: Sequence[Candidate], events: Events
     return True
 
 
-def _open(significant: Sequence[Candidate], expected: Expected | None, events: Events) -> int:
+def _open(significant: Sequence[Candidate], expected: PlannedEvent | None, events: Events) -> int:
     is_history = all(candidate.newest_at - candidate.at > _HISTORY for candidate in significant)
     is_notified = not (expected or is_history or not significant[0].is_regression)
     text = ""
@@ -491,7 +491,7 @@ def _open(significant: Sequence[Candidate], expected: Expected | None, events: E
         state=IncidentState.RESOLVED if is_over else IncidentState.NEW,
         verdict=Verdict.EXPECTED if expected else Verdict.NONE,
         resolved_at=events.now if is_over else None,
-        planned_event_id=expected.planned_event_id if expected else None,
+        planned_event_id=expected.pk if expected else None,
     )
     return make_incident(incident, significant, events=events, text=text, is_notified=is_notified)
 
@@ -563,7 +563,7 @@ def _assign_pooled(candidates: Sequence[Candidate], events: Events) -> set[int]:
     return touched
 
 
-def _divide(candidates: Sequence[Candidate]) -> Iterator[tuple[list[Candidate], Expected | None]]:
+def _divide(candidates: Sequence[Candidate]) -> Iterator[tuple[list[Candidate], PlannedEvent | None]]:
     """Yield the changes of each scope and direction, expected ones separately, with their planned event."""
     if not candidates:
         return
@@ -574,7 +574,7 @@ def _divide(candidates: Sequence[Candidate]) -> Iterator[tuple[list[Candidate], 
         key = (
             candidate.scope,
             candidate.is_regression,
-            planned_event.planned_event_id if planned_event else 0,
+            planned_event.pk if planned_event else 0,
         )
         groups[key].append(candidate)
     for _, members in sorted(groups.items()):
@@ -592,7 +592,7 @@ def _describe(candidate: Candidate) -> ChangeStart:
 
 
 def _assign_members(
-    members: Sequence[Candidate], family: ScopeTests, expected: Expected | None, *, events: Events
+    members: Sequence[Candidate], family: ScopeTests, expected: PlannedEvent | None, *, events: Events
 ) -> set[int]:
     """Assign simultaneous changes of one scope and direction; expected changes join expected ones only."""
     by_key = {candidate.change_id: candidate for candidate in members}

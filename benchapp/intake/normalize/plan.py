@@ -28,7 +28,7 @@ from benchapp.intake.normalize.sender_context import (
     find_failure,
     parse_context,
 )
-from benchapp.intake.normalize.traces import PlannedTrace, RunTraces, parse_traces
+from benchapp.intake.normalize.traces import RunTraces, parse_traces
 from benchapp.intake.normalize.validity_inputs import RunContext, describe_other, read_run_context
 from benchapp.intake.posts.envelope import BadEnvelope, SendingAgent, load_document
 from benchapp.intake.posts.published_document import (
@@ -110,7 +110,7 @@ class PlannedRun:
     environment: Mapping[str, Any]
     values: Mapping[str, Any]
     measurements: tuple[PlannedMeasurement, ...]
-    traces: tuple[PlannedTrace, ...] = ()
+    traces: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -344,15 +344,7 @@ def _store_traces(runs: Sequence[PlannedRun], run_ids: Sequence[int]) -> None:
     """Replace the traces of these runs."""
     Trace.objects.filter(run__in=run_ids).delete()
     traces = [
-        Trace(
-            run_id=run_id,
-            kind=trace.kind,
-            direction=trace.direction,
-            jobs=trace.jobs,
-            entries=trace.entries,
-            bucket_s=trace.bucket_s,
-            buckets=trace.buckets,
-        )
+        Trace(run_id=run_id, **trace)
         for run, run_id in zip(runs, run_ids, strict=True)
         for trace in run.traces
     ]

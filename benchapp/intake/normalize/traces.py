@@ -38,22 +38,13 @@ _MS_PER_S: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class PlannedTrace:
-    """One row of Trace; buckets: {at_s, mean, minimum, maximum, count}, lists of one length, in base units."""
-
-    kind: LogKind
-    direction: LogDirection
-    jobs: int
-    entries: int
-    bucket_s: float
-    buckets: Mapping[str, Sequence[Any]]
-
-
-@dataclass(frozen=True, slots=True)
 class RunTraces:
-    """Results from the logs of one run. steadiness: by the indices of a group's entries, and direction."""
+    """Results from the logs of one run. traces: the columns of rows of Trace.
 
-    traces: tuple[PlannedTrace, ...] = ()
+    steadiness: by the indices of a group's entries, and direction.
+    """
+
+    traces: tuple[Mapping[str, Any], ...] = ()
     warnings: tuple[Note, ...] = ()
     steadiness: Mapping[tuple[tuple[int, ...], str], Steadiness] = field(default_factory=dict)
 
@@ -258,21 +249,22 @@ def _combine(
     return {key: trace for key, trace in traces.items() if trace is not None}
 
 
-def _plan_trace(kind: LogKind, direction: LogDirection, buckets: TraceBuckets) -> PlannedTrace:
-    return PlannedTrace(
-        kind=kind,
-        direction=direction,
-        jobs=buckets.jobs,
-        entries=buckets.entries,
-        bucket_s=buckets.bucket_s,
-        buckets={
+def _plan_trace(kind: LogKind, direction: LogDirection, buckets: TraceBuckets) -> dict[str, Any]:
+    """Return the columns of a row; buckets: lists of one length, in base units."""
+    return {
+        "kind": kind,
+        "direction": direction,
+        "jobs": buckets.jobs,
+        "entries": buckets.entries,
+        "bucket_s": buckets.bucket_s,
+        "buckets": {
             "at_s": list(buckets.at_s),
             "mean": _round_all(buckets.mean),
             "minimum": _round_all(buckets.minimum),
             "maximum": _round_all(buckets.maximum),
             "count": list(buckets.count),
         },
-    )
+    }
 
 
 def _list_trace_logs(timed: Iterable[_TimedLog], kind: LogKind, direction: LogDirection) -> list[TraceLog]:

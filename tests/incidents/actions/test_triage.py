@@ -179,8 +179,11 @@ def test_split_requires_some_but_not_all_changes() -> None:
 def test_accepted_level_is_the_new_baseline_and_undo_restores_the_old_one() -> None:
     incident = make_incident()
     (level,) = preview_accept(incident.pk)
-    assert (level.metric, level.from_at) == ("iops", NOON + timedelta(hours=24))
-    assert (level.before, level.level) == (pytest.approx(1000, rel=0.01), pytest.approx(800, rel=0.01))
+    assert (level.metric, level.level_from_at) == ("iops", NOON + timedelta(hours=24))
+    assert (level.before_median, level.after_median) == (
+        pytest.approx(1000, rel=0.01),
+        pytest.approx(800, rel=0.01),
+    )
 
     event = accept_level(incident.pk, by=None, comment="smaller volumes")
     judge_all()
@@ -189,7 +192,7 @@ def test_accepted_level_is_the_new_baseline_and_undo_restores_the_old_one() -> N
     result = DetectionResult.objects.get()
     assert (incident.state, incident.verdict) == (IncidentState.RESOLVED, Verdict.EXPECTED)
     assert event.text == "1 level of 1 series: smaller volumes"
-    assert (result.baseline_from_at, result.n) == (level.from_at, 8)
+    assert (result.baseline_from_at, result.n) == (level.level_from_at, 8)
     assert Change.objects.get().state != "withdrawn"
 
     undo(event.pk, by=None)

@@ -25,24 +25,24 @@ def follow(logs: dict[str, str], output: str = "07_json.out") -> RunTraces:
 
 
 def values_of(course: RunTraces, kind: str) -> list[Any]:
-    (trace,) = (trace for trace in course.traces if trace.kind == kind)
-    return list(trace.buckets["mean"])
+    (trace,) = (trace for trace in course.traces if trace["kind"] == kind)
+    return list(trace["buckets"]["mean"])
 
 
 def test_logs_of_clones_are_added_up_second_by_second() -> None:
     course = follow({f"x_iops.{job}.log": STEADY for job in (1, 2, 3, 4)}, "11_numjobs4_json.out")
 
     (trace,) = course.traces
-    assert (trace.kind, trace.direction, trace.jobs, trace.entries, trace.bucket_s) == (
+    assert (trace["kind"], trace["direction"], trace["jobs"], trace["entries"], trace["bucket_s"]) == (
         "iops",
         "read",
         4,
         40,
         1.0,
     )
-    assert trace.buckets["at_s"] == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0]
-    assert trace.buckets["mean"] == [400.0] * 4 + [320.0] + [400.0] * 5
-    assert trace.buckets["count"] == [4] * 10
+    assert trace["buckets"]["at_s"] == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0]
+    assert trace["buckets"]["mean"] == [400.0] * 4 + [320.0] + [400.0] * 5
+    assert trace["buckets"]["count"] == [4] * 10
     assert course.warnings == ()
 
 
@@ -52,9 +52,9 @@ def test_bandwidth_is_bytes_and_latency_is_nanoseconds_with_its_band() -> None:
     )
 
     assert values_of(course, "bw") == [4096.0]
-    (latency,) = (trace for trace in course.traces if trace.kind == "lat")
-    assert latency.buckets["mean"] == [300.0]
-    assert (latency.buckets["minimum"], latency.buckets["maximum"]) == ([250.0], [350.0])
+    (latency,) = (trace for trace in course.traces if trace["kind"] == "lat")
+    assert latency["buckets"]["mean"] == [300.0]
+    assert (latency["buckets"]["minimum"], latency["buckets"]["maximum"]) == ([250.0], [350.0])
 
 
 def test_groups_that_ran_after_each_other_keep_their_places_on_the_clock() -> None:
@@ -63,8 +63,8 @@ def test_groups_that_ran_after_each_other_keep_their_places_on_the_clock() -> No
 
     course = follow({"x_iops.1.log": first, "x_iops.2.log": second}, "80_multi_job_json.out")
 
-    assert [trace.direction for trace in course.traces] == ["read", "write"]
-    assert [trace.buckets["at_s"] for trace in course.traces] == [[1.0, 2.0, 3.0], [5.0, 6.0, 7.0]]
+    assert [trace["direction"] for trace in course.traces] == ["read", "write"]
+    assert [trace["buckets"]["at_s"] for trace in course.traces] == [[1.0, 2.0, 3.0], [5.0, 6.0, 7.0]]
 
 
 def test_groups_without_a_clock_are_not_laid_over_each_other() -> None:
@@ -87,7 +87,7 @@ def test_unreadable_log_is_reported_by_name(name: str, text: str, code: str) -> 
     course = follow({name: text, "x_iops.1.log": STEADY})
 
     assert [(note.code, note.where) for note in course.warnings] == [(code, f"log {name}")]
-    assert [trace.kind for trace in course.traces] == ["iops"]
+    assert [trace["kind"] for trace in course.traces] == ["iops"]
 
 
 def test_latency_log_of_an_unknown_fio_has_no_unit() -> None:
@@ -146,7 +146,7 @@ def test_logs_beyond_the_limit_are_skipped_by_kind_and_named(monkeypatch: pytest
 
     course = follow(dict.fromkeys(names, STEADY), "11_numjobs4_json.out")
 
-    assert [(trace.kind, trace.jobs) for trace in course.traces] == [("iops", 2), ("bw", 1)]
+    assert [(trace["kind"], trace["jobs"]) for trace in course.traces] == [("iops", 2), ("bw", 1)]
     assert [note.code for note in course.warnings] == ["logs-too-big"]
     assert course.warnings[0].message.startswith(
         "not read: x_lat.1.log, x_lat.2.log. The logs of a run are read up to"
@@ -181,7 +181,7 @@ def test_trace_of_the_only_group_is_made_once(monkeypatch: pytest.MonkeyPatch) -
 def test_empty_log_is_no_trace_and_no_fault() -> None:
     course = follow({"x_slat.1.log": "", "x_iops.1.log": STEADY})
 
-    assert [trace.kind for trace in course.traces] == ["iops"]
+    assert [trace["kind"] for trace in course.traces] == ["iops"]
     assert course.warnings == ()
 
 
@@ -240,10 +240,10 @@ def test_real_logs_agree_with_the_report_that_they_came_with(
     report = read_output(read_fio(output).encode())
     course = parse_traces({name: read_fio(name) for name in names}, report)
 
-    (trace,) = (trace for trace in course.traces if (trace.kind, trace.direction) == (kind, direction))
+    (trace,) = (trace for trace in course.traces if (trace["kind"], trace["direction"]) == (kind, direction))
     (reported,) = (one for one in report.documents[0].groups[0].directions if one.name == direction)
-    mean = sum(trace.buckets["mean"]) / len(trace.buckets["mean"])
-    assert trace.jobs == len(names)
+    mean = sum(trace["buckets"]["mean"]) / len(trace["buckets"]["mean"])
+    assert trace["jobs"] == len(names)
     assert mean == pytest.approx(getattr(reported, metric), rel=0.05)
 
 
