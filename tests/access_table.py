@@ -10,6 +10,8 @@ Columns are the actors below; a cell is one letter:
 
 from dataclasses import dataclass
 
+from benchapp.accounts.api import IMAGE_KINDS
+
 ACTORS = (
     "anonymous",
     "viewer",
@@ -79,10 +81,7 @@ API = {
     "api/v1/target-mappings/<int:mapping_id>": (Row("DELETE", API_EDITORS),),
     "api/v1/hosts/<str:name>/tokens": (Row("GET", API_ADMINS), Row("POST", API_ADMINS)),
     "api/v1/changes": (API_READERS,),
-    **{
-        f"api/v1/charts/{kind}.<image_format:image_format>": (API_READERS,)
-        for kind in ("comparison", "history", "host", "incident", "matrix", "percentiles", "scaling")
-    },
+    **{f"api/v1/charts/{kind}.<image_format:image_format>": (API_READERS,) for kind in IMAGE_KINDS},
     "api/v1/fleet/changes": (API_READERS,),
     "api/v1/fleet/levels": (API_READERS,),
     "api/v1/fleet/regressions": (API_READERS,),
@@ -248,6 +247,7 @@ WEB = {
     # The token is the key.
     "shared/<share_token:token>/": (EVERYBODY,),
     "shared/<share_token:token>/charts/<int:place>": (EVERYBODY,),
+    "shared/<share_token:token>/charts/<int:place>.png": (EVERYBODY,),
     "shared/<share_token:token>/image.png": (EVERYBODY,),
     "shared/<share_token:token>/snapshot/<int:place>-<slug:theme>.png": (EVERYBODY,),
     # Without the URL of a shared study there is nothing.

@@ -58,7 +58,16 @@ from benchapp.models import Scope, SignedLink
 
 log = structlog.get_logger(__name__)
 
-IMAGE_KINDS: Final = ("history", "percentiles", "scaling", "matrix", "comparison", "host", "incident")
+IMAGE_KINDS: Final = (
+    "history",
+    "percentiles",
+    "scaling",
+    "matrix",
+    "comparison",
+    "layouts",
+    "host",
+    "incident",
+)
 SIGNED_PATHS: Final = (
     f"{PREFIX}/status-badge",
     f"{PREFIX}/incidents/feed",

@@ -5,6 +5,7 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -136,17 +137,35 @@ def test_picture_is_sharp_and_carries_its_words(visit: Visit, world: World, tmp_
 
     watched.page.click("summary:text-is('Share')")
     with watched.page.expect_download() as download:
-        watched.page.click("[data-save-image]")
+        watched.page.click("[data-image]")
     download.value.save_as(tmp_path / "chart.png")
 
     picture = (tmp_path / "chart.png").read_bytes()
-    width, height = struct.unpack(">II", picture[16:24])
-    area = watched.page.locator(".chart-box canvas").first.bounding_box()
     assert download.value.suggested_filename.endswith("-iops.png")
     assert picture.startswith(PNG)
-    assert width == (int(area["width"]) + 32) * 2
-    assert height > (int(area["height"]) + 60) * 2
+    assert struct.unpack(">II", picture[16:24]) == (2400, 1260)
     assert watched.violations() == []
+
+
+def test_picture_has_the_range_of_a_zoom_and_the_page_in_its_footer(visit: Visit, world: World) -> None:
+    watched = visit(world.history, color_scheme="dark")
+    watched.wait_for_charts()
+    page = watched.page
+
+    page.focus(".chart-box")
+    page.keyboard.press("End")
+    page.keyboard.press("+")
+    page.wait_for_url(re.compile("from=.*T"))
+    page.wait_for_selector("[data-image][href*='from=']", state="attached")
+    page.click("summary:text-is('Share')")
+    with page.expect_download():
+        page.click("[data-image]")
+
+    query = parse_qs(urlsplit(page.get_attribute("[data-image]", "href")).query)
+    assert query["page"] == [
+        page.evaluate("document.querySelector('link[rel=canonical]')?.href ?? location.href")
+    ]
+    assert (query["theme"], query["scale_factor"]) == (["dark"], ["2"])
 
 
 def test_span_without_runs_draws_words_instead(visit: Visit, world: World) -> None:

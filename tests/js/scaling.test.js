@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { COLOR_NAMES } from "../../static/js/charts/shared/palette.js";
-import { buildScaling, describeCell, describeLines, describeRun, describeSpread, describeStacked, fitsEndLabels, moveWithin, prepareScaling, prepareStack } from "../../static/js/charts/scaling/scaling.js";
+import { buildScaling, describeCell, describeLines, describeRun, describeStacked, fitsEndLabels, moveWithin, prepareScaling, prepareStack } from "../../static/js/charts/scaling/scaling.js";
 import { HATCHES } from "../../static/js/charts/scaling/marks.js";
 import { findRun, locateRun, moveToRun } from "../../static/js/charts/scaling/runs.js";
 import { compareCells } from "../../static/js/site/sortable.js";
@@ -45,15 +45,6 @@ test("each pattern has its fixed color and its own hatch", () => {
 
   assert.deepEqual(styles.map(({ color }) => color), ["green", "purple"]);
   assert.equal(new Set(Object.values(HATCHES).map(String)).size, COLOR_NAMES.length);
-});
-
-test("an exported image states whiskers and number of runs", () => {
-  const describe = (...cells) => describeSpread([prepareScaling(makeChart([cells]))]);
-
-  assert.equal(describe(makeCell(1), makeCell(2)), "One run each, no spread");
-  assert.equal(describe(makeCell(1, { n: 3 }), null, makeCell(2, { n: 20 })), "Medians; whiskers: p10–p90; n 3 to 20 runs each");
-  assert.equal(describe(makeCell(1, { n: 3 })), "Medians; whiskers: p10–p90; n 3 runs each");
-  assert.equal(describe(null), "");
 });
 
 test("bars begin at zero, however near each other they are", () => {

@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import io
 import logging
+import math
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -47,9 +48,9 @@ class TooManyPixels(Exception):
 class ImageOptions:
     """How a chart is drawn. width, height: CSS pixels; scale: pixels of a PNG for each, without effect on an SVG.
 
-    height: None for as much as the rows of a matrix or a comparison need, and HEIGHT_DEFAULT for other charts.
-    title: "" for the title of the page. address: of the server, in the footer; "" without. has_incidents: whether marks
-    of changes name their incidents. Times are in Django's current time zone.
+    height: None for as much as the rows of a matrix or a comparison need, at a smaller scale if that is too large, and
+    HEIGHT_DEFAULT for other charts. title: "" for the title of the page. address: last line of the footer; "" without.
+    has_incidents: whether marks of changes name their incidents. Times are in Django's current time zone.
     """
 
     format: ImageFormat = "svg"
@@ -338,6 +339,8 @@ def _draw(
     if options.height is None and body_height is not None:
         needed = top + body_height + 8 + len(below) * LINE + MARGIN
         height = round(min(max(needed, HEIGHT_MINIMUM), HEIGHT_MAXIMUM))
+        most = math.isqrt(PIXELS_MAXIMUM // (options.width * height))
+        options = replace(options, scale=max(1, min(options.scale, most)))
     check_pixels(options, height)
     canvas = Canvas(options, height)
     for place, line in enumerate(head):
@@ -450,7 +453,10 @@ def shorten_text(text: str, width: float, *, size: float = TEXT_PX, weight: str 
 def wrap_text(
     text: str, width: float, *, size: float = TEXT_PX, weight: str = "normal", most: int = 3
 ) -> list[str]:
-    """Return text as at most `most` lines of a width in pixels; what does not fit is cut with an ellipsis."""
+    """Return text as at most `most` lines of a width in pixels; what does not fit is cut with an ellipsis.
+
+    A word that is wider than a line, as an address, continues on the next one.
+    """
 
     def is_narrow(part: Sequence[str]) -> bool:
         return measure_text(" ".join(part), size=size, weight=weight) <= width
@@ -458,9 +464,12 @@ def wrap_text(
     lines: list[str] = []
     words = clean_text(text).split()
     while words and len(lines) < most - 1:
-        # At least one: a word that is wider than the line is cut.
-        count = max(_count_fitting(words, is_narrow), 1)
-        lines.append(shorten_text(" ".join(words[:count]), width, size=size, weight=weight))
+        count = _count_fitting(words, is_narrow)
+        if count == 0:
+            fitting = max(_count_fitting(words[0], lambda part: is_narrow(["".join(part)])), 1)
+            words[:1] = filter(None, (words[0][:fitting], words[0][fitting:]))
+            count = 1
+        lines.append(" ".join(words[:count]))
         words = words[count:]
     return [*lines, shorten_text(" ".join(words), width, size=size, weight=weight)] if words else lines
 

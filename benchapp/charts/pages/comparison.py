@@ -197,15 +197,6 @@ class ComparisonFigure:
     has_links: bool = True
 
     @property
-    def note(self) -> str:
-        """Return what the marks of the chart are and on how many runs they rest, for its PNG."""
-        runs = [side.n for line in self.lines for side in (line.pair.comparison.a, line.pair.comparison.b)]
-        if not runs:
-            return ""
-        n = f"{min(runs)}" if min(runs) == max(runs) else f"{min(runs)} to {max(runs)}"
-        return f"Marks: ratio of medians; bars: 95 % confidence interval; n = {n} runs of each side"
-
-    @property
     def csv_url(self) -> str:
         """Return the address of the CSV; "" without links."""
         return f"{self.address}&format=csv" if self.has_links else ""

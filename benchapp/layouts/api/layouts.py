@@ -1,6 +1,7 @@
 """The measured layouts that meet a requirement, and what to measure next as a member of an answer."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import Annotated, Any, Final
 
 from django.http import HttpResponse
@@ -223,6 +224,25 @@ class LayoutParameters(FixParameters, FormatParameters):
     )
 
 
+_QUESTION: Final = {field.name for field in fields(LayoutQuestion)}
+
+
+def read_ranking(wanted: Mapping[str, Any]) -> LayoutRanking:
+    """Return the ranking that validated `LayoutParameters` ask for. Raises Problem 400."""
+    question = LayoutQuestion(**{name: value for name, value in wanted.items() if name in _QUESTION})
+    if not question.has_throughput:
+        raise bad_parameter("iops", "state iops or mb_per_s")
+    try:
+        ranking = rank_layouts(question)
+    except BadFilter as problem:
+        # Its terms and those of the question together are too many.
+        raise bad_parameter("q", problem) from problem
+    except UnknownRegion as problem:
+        raise bad_parameter("region", problem) from problem
+    check_fix(wanted["fix"], [each.dimension for each in ranking.fixed])
+    return ranking
+
+
 class LayoutsView(ApiView):
     """The measured layouts that meet a requirement."""
 
@@ -236,18 +256,9 @@ class LayoutsView(ApiView):
     def get(self, request: Request) -> HttpResponse:
         """Rank the measured layouts by a requirement: those that meet it by price, then what is close."""
         wanted = read_parameters(request, LayoutParameters)
-        answer_format, fix = wanted.pop("format"), wanted.pop("fix")
-        question = LayoutQuestion(**wanted)
-        if not question.has_throughput:
-            raise bad_parameter("iops", "state iops or mb_per_s")
-        try:
-            ranking = rank_layouts(question)
-        except BadFilter as problem:
-            # Its terms and those of the question together are too many.
-            raise bad_parameter("q", problem) from problem
-        except UnknownRegion as problem:
-            raise bad_parameter("region", problem) from problem
-        check_fix(fix, [each.dimension for each in ranking.fixed])
+        answer_format = wanted["format"]
+        ranking = read_ranking(wanted)
+        question = ranking.question
         rows = [_describe_row(row) for row in ranking.all_rows]
         left_out: dict[str, str | int] = {
             "fixed": write_fixed(ranking.fixed),

@@ -17,7 +17,7 @@ from benchapp.catalog.grammar import BadFilter, Filter, parse_term
 from benchapp.catalog.metrics import CATALOG, format_signed_percent, format_value, lower_label
 from benchapp.charts.read.history import IDS_MAXIMUM
 from benchapp.framework.pages.access import may_read
-from benchapp.framework.pages.command_lines import format_curl_command, list_first_steps
+from benchapp.framework.pages.command_lines import format_curl_command, link_chart_image, list_first_steps
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.times import format_age, format_moment
 from benchapp.layouts.read.next_runs import NextRun, NextRuns, plan_next_runs
@@ -69,6 +69,7 @@ def make_layouts_figure(
     return {
         "key": key,
         "ranking": ranking,
+        "image_url": link_chart_image(f"/api/v1/layouts?{query}") if has_links else "",
         "title": format_layouts_title(ranking),
         "sentences": tuple(describe_ranking(ranking, has_ages=has_links)),
         "omitted": tuple(describe_omitted(ranking)),

@@ -145,6 +145,11 @@ urlpatterns = [
         name="api_incident_image",
     ),
     path(
+        "charts/layouts.<image_format:image_format>",
+        images.LayoutsImage.as_view(),
+        name="api_layouts_image",
+    ),
+    path(
         "charts/percentiles.<image_format:image_format>",
         images.PercentilesImage.as_view(),
         name="api_percentiles_image",

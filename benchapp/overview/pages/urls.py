@@ -222,6 +222,11 @@ urlpatterns = [
     path("shared/<share_token:token>/", shared_studies.shared_study, name="shared_study"),
     path("shared/<share_token:token>/image.png", shared_studies.shared_image, name="shared_image"),
     path(
+        "shared/<share_token:token>/charts/<int:place>.png",
+        shared_studies.shared_image,
+        name="shared_chart_image",
+    ),
+    path(
         "shared/<share_token:token>/snapshot/<int:place>-<slug:theme>.png",
         shared_studies.shared_snapshot_image,
         name="shared_snapshot_image",

@@ -1,11 +1,12 @@
 """Images for other pages: charts and status badges."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, tzinfo
 from typing import Annotated, Any, ClassVar, Final
 
 from django.http import HttpResponse
+from django.utils import timezone
 from django.utils.html import escape
 from django.utils.timezone import override
 from drf_spectacular.types import OpenApiTypes
@@ -67,10 +68,12 @@ from benchapp.framework.api.responses import (
     make_etag,
 )
 from benchapp.framework.api.view import ApiView
-from benchapp.framework.times import find_zone
+from benchapp.framework.times import find_zone, format_moment
 from benchapp.incidents.read.changes import read_sides
 from benchapp.incidents.read.incidents import read_incident
 from benchapp.incidents.read.series_status import SeriesMark, read_series_marks
+from benchapp.layouts.api.layouts import LayoutParameters, read_ranking
+from benchapp.layouts.image import draw_layouts
 from benchapp.models.filtering import match_series
 from benchapp.series.api.series import no_series, read_version
 from benchapp.series.read.levels import read_current_levels
@@ -80,6 +83,7 @@ from benchapp.storage.read.hosts import read_host
 from benchapp.storage.read.patterns import read_host_patterns
 
 TITLE_MAXIMUM: Final = 200
+PAGE_MAXIMUM: Final = 4000
 # Requests that wait for the drawing of others are turned away after a few; an image takes a tenth of a second.
 _RETRY_AFTER_S: Final = 2
 _ZONE_NAME_MAXIMUM: Final = 64
@@ -129,6 +133,10 @@ class ImageParameters(SignedParameters):
     )
     theme = ChoiceParameter(choices=THEMES, required=False, default="light")
     title = text_parameter(TITLE_MAXIMUM, help_text="default: the title of the page, with its finding")
+    page = text_parameter(
+        PAGE_MAXIMUM,
+        help_text="address of a page, in the footer with the time; default: the address of the server alone",
+    )
     time_zone = ZoneField(
         required=False,
         help_text="name of the IANA database; default: UTC; of times in the image",
@@ -157,6 +165,12 @@ class MatrixImageParameters(MatrixParameters, ImageParameters):
 
 class ComparisonImageParameters(ComparisonParameters, ImageParameters):
     """Those of the comparison."""
+
+    format = None  # type: ignore[assignment]
+
+
+class LayoutsImageParameters(LayoutParameters, ImageParameters):
+    """Those of the ranking."""
 
     format = None  # type: ignore[assignment]
 
@@ -229,7 +243,7 @@ class ChartImage(ApiView):
         """Draw and answer; Problem 400 for too many pixels, 503 while too many wait for images."""
         try:
             with override(asked.wanted.get("time_zone", UTC)):
-                image = draw(asked.options)
+                image = draw(_name_page(asked))
         except TooManyPixels as error:
             raise bad_parameter("scale_factor", error) from error
         except TooManyDrawings as error:
@@ -241,6 +255,13 @@ class ChartImage(ApiView):
                 headers={"Retry-After": str(_RETRY_AFTER_S)},
             ) from error
         return answer_image(request, image, CONTENT_TYPES[asked.options.format], headers=headers)
+
+
+def _name_page(asked: _Asked) -> ImageOptions:
+    page = asked.wanted.get("page")
+    return (
+        replace(asked.options, address=f"{format_moment(timezone.now())} · {page}") if page else asked.options
+    )
 
 
 class HistoryImage(ChartImage):
@@ -372,6 +393,19 @@ class ComparisonImage(ChartImage):
             return draw_comparison(found, names, options, common=common)
 
         return self.answer(request, asked, draw)
+
+
+class LayoutsImage(ChartImage):
+    """A ranking of layouts as an image."""
+
+    parameters = LayoutsImageParameters
+
+    @_describe("draw_layouts", LayoutsImageParameters)
+    def get(self, request: Request, image_format: ImageFormat) -> HttpResponse:
+        """Draw price over throughput of the ranked layouts; without prices the throughput."""
+        asked = self.read(request, image_format)
+        ranking = read_ranking(asked.wanted)
+        return self.answer(request, asked, lambda options: draw_layouts(ranking, options))
 
 
 class HostImage(ChartImage):

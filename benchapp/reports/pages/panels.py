@@ -18,7 +18,7 @@ from django.utils.safestring import SafeString, mark_safe
 from benchapp.catalog.grammar import BadFilter, parse_filter, write_filter
 from benchapp.charts.images.chart import draw_chart
 from benchapp.charts.images.comparison import draw_comparison
-from benchapp.charts.images.frame import THEMES, WIDTH_DEFAULT, ImageOptions, Theme, TooManyPixels, draw_image
+from benchapp.charts.images.frame import THEMES, WIDTH_DEFAULT, ImageOptions, Theme, draw_image
 from benchapp.charts.images.history import PANELS_MAXIMUM, draw_history
 from benchapp.charts.pages.comparison import BadComparison, ComparisonFigure, show_comparison
 from benchapp.charts.pages.history import HistoryFigure, read_asked_history, show_history
@@ -257,8 +257,11 @@ _IMAGES: Final[Mapping[str, Callable[[QueryDict, ImageOptions], bytes]]] = {
 }
 
 
-# Sharp on screens with two pixels for each CSS pixel.
-_SCALE: Final = 2
+def make_sharp(theme: Theme, address: str = "") -> ImageOptions:
+    """Return how a chart of a study is drawn for visitors: with two pixels for each CSS pixel, without incidents."""
+    return ImageOptions("png", scale=2, theme=theme, address=address, has_incidents=False)
+
+
 _DATA: Final[Mapping[str, str]] = {
     PanelKind.SCALING: "reports/panels/_scaling_data.html",
     PanelKind.MATRIX: "reports/panels/_matrix_data.html",
@@ -336,7 +339,7 @@ def _freeze(request: HttpRequest, panel: StudyPanel, place: int) -> FrozenPanel:
     content = format_html("<p>{}</p>", shown.problem) if shown.problem else ""
     if shown.template:
         content += render_to_string(_DATA[panel.kind], {"figure": shown.figure, "place": place})
-    images: dict[str, bytes] = {theme: _draw(panel, theme) for theme in THEMES}
+    images: dict[str, bytes] = {theme: draw_panel(panel, make_sharp(theme)) for theme in THEMES}
     width, height = struct.unpack(">II", images["light"][_PNG_SIZE])
     return FrozenPanel(
         kind=panel.kind,
@@ -347,13 +350,6 @@ def _freeze(request: HttpRequest, panel: StudyPanel, place: int) -> FrozenPanel:
         height=height * WIDTH_DEFAULT // width,
         images=images,
     )
-
-
-def _draw(panel: StudyPanel, theme: Theme) -> bytes:
-    try:
-        return draw_panel(panel, ImageOptions("png", scale=_SCALE, theme=theme, has_incidents=False))
-    except TooManyPixels:
-        return draw_panel(panel, ImageOptions("png", theme=theme, has_incidents=False))
 
 
 @contextmanager

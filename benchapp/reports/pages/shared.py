@@ -10,6 +10,7 @@ from django.core.cache import cache
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.loader import render_to_string
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.cache import patch_cache_control
 from django.utils.html import strip_tags
 from django.views.decorators.http import require_safe
@@ -22,6 +23,7 @@ from benchapp.charts.images.frame import (
     HEIGHT_DEFAULT,
     WIDTH_DEFAULT,
     ImageOptions,
+    Theme,
     TooManyDrawings,
 )
 from benchapp.framework.pages.access import not_found
@@ -29,6 +31,7 @@ from benchapp.framework.pages.markdown import render_markdown
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.pages.security import read_client_address
 from benchapp.framework.read.binary_columns import STUDY_S, make_key
+from benchapp.framework.times import format_moment
 from benchapp.models import Study
 from benchapp.reports.pages.panels import (
     RENDERED_KINDS,
@@ -36,6 +39,7 @@ from benchapp.reports.pages.panels import (
     draw_panel,
     list_kinds,
     make_panel,
+    make_sharp,
     name_panel,
     show_frozen_panels,
 )
@@ -112,21 +116,28 @@ def shared_chart(request: HttpRequest, token: str, place: int) -> HttpResponse:
 
 
 @require_safe
-def shared_image(request: HttpRequest, token: str) -> HttpResponse:
-    """Draw the first chart of a shared study as a PNG, with data at most five minutes old."""
+def shared_image(request: HttpRequest, token: str, place: int = 0) -> HttpResponse:
+    """Draw a chart of a shared study as a PNG, with data at most five minutes old.
+
+    place: from 1, as it is saved, in the theme of the query; 0: the first one for previews of the link.
+    """
     wait_s = count_shared(request)
     if wait_s:
         return _defer("Your IP address exceeded the limit of charts per minute.", wait_s=wait_s, status=429)
     study = read_shared_study(token)
-    if study is None or not study.panels:
+    index = max(place - 1, 0)
+    if study is None or index >= len(study.panels):
         return _reject(request)
+    theme: Theme = "dark" if place and request.GET.get("theme") == "dark" else "light"
     if study.taken_snapshot is not None:
-        frozen = study.frozen_charts[0]
-        return _answer_frozen(request, token, frozen.place if frozen else 0, "light")
+        frozen = study.frozen_charts[index]
+        return _answer_frozen(request, token, frozen.place if frozen else 0, theme)
+    page = make_base_url(request) + reverse("shared_study", args=[token])
+    options = make_sharp(theme, f"{format_moment(timezone.now())} · {page}") if place else _IMAGE_OPTIONS
     return _answer_cached(
         study,
-        "image",
-        render=lambda: draw_panel(study.charts[0], _IMAGE_OPTIONS),
+        f"image-{place}-{theme}",
+        render=lambda: draw_panel(study.charts[index], options),
         content_type=CONTENT_TYPES["png"],
     )
 
@@ -202,7 +213,12 @@ def _render_chart(request: HttpRequest, study: Study, place: int) -> bytes:
         panel = _show_frozen(study)[place - 1]
     else:
         panel = make_panel(request, study.charts[place - 1], place, has_links=False)
-    context = {"study": study, "panel": panel, "kinds": list_kinds([panel])}
+    context = {
+        "study": study,
+        "panel": panel,
+        "kinds": list_kinds([panel]),
+        "shared_image_url": reverse("shared_chart_image", args=[study.share_token, place]),
+    }
     # Without the request: a chart cached for all must not depend on one visitor.
     return render_to_string("reports/shared_chart.html", context).encode()
 

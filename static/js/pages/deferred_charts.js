@@ -27,8 +27,8 @@ const STARTERS = {
     return (panel) => panel.querySelectorAll("[data-layouts]").forEach(startLayouts);
   },
   async matrix() {
-    const { startMatrix } = await import("../charts/matrix/page.js");
-    return (panel) => panel.querySelectorAll("[data-matrix-figure]").forEach(startMatrix);
+    const { startGrid } = await import("../charts/matrix/page.js");
+    return (panel) => panel.querySelectorAll("[data-matrix]").forEach(startGrid);
   },
 };
 // A chart of an unknown kind is a text without script.

@@ -1,8 +1,8 @@
 // Keeps the address in sync with changes on the page, so that a copied link shows the same.
 
-/** Set parameters in the address; null removes one. */
-export function keepInAddress(changes) {
-  const address = new URL(location.href);
+/** Return an address with other parameters; null removes one. */
+export function setParameters(href, changes) {
+  const address = new URL(href, location.href);
   for (const [name, value] of Object.entries(changes)) {
     if (value === null) {
       address.searchParams.delete(name);
@@ -10,5 +10,10 @@ export function keepInAddress(changes) {
       address.searchParams.set(name, value);
     }
   }
-  history.replaceState(null, "", address.href.replaceAll("%3A", ":").replaceAll("%2C", ","));
+  return address.href.replaceAll("%3A", ":").replaceAll("%2C", ",");
+}
+
+/** Set parameters in the address of the page; null removes one. */
+export function keepInAddress(changes) {
+  history.replaceState(null, "", setParameters(location.href, changes));
 }

@@ -1,5 +1,6 @@
 // Scripts of every page: theme switch, search dialog, copy buttons, menus, confirmations.
 import { startPalette } from "./palette.js";
+import { setParameters } from "./address.js";
 import { followBrowserZone } from "./browser_zone.js";
 import { forgetPages, rememberPage } from "./recent.js";
 
@@ -100,12 +101,25 @@ function startRecentPages() {
   });
 }
 
+// A saved image has the theme and the zone of the page, and its address in the footer.
+function startImageLinks() {
+  document.addEventListener("click", ({ target }) => {
+    const link = target.closest("a[data-image]");
+    if (link === null) {
+      return;
+    }
+    link.href = setParameters(link.href, {
+      page: document.querySelector('link[rel="canonical"]')?.href ?? location.href,
+      scale_factor: 2,
+      theme: isDark() ? "dark" : "light",
+      time_zone: document.documentElement.dataset.timeZone ?? "UTC",
+    });
+  });
+}
+
 // The button says for a while whether it copied. Pressed again meanwhile, it does nothing.
 function startCopyButtons() {
   const busy = new WeakSet();
-  for (const button of document.querySelectorAll("[data-copy-image]")) {
-    button.hidden = false;
-  }
   document.addEventListener("click", async (event) => {
     const button = event.target.closest("[data-copy], [data-copy-image]");
     if (button === null || busy.has(button)) {
@@ -141,7 +155,7 @@ async function copyImageLink(button) {
   const { postJson } = await import("./api.js");
   try {
     const csrfToken = document.querySelector("[name=csrfmiddlewaretoken]").value;
-    const { url } = await postJson("/api/v1/links", { url: readImageAddress(button), expires_at: LINK_LIFETIME }, { csrfToken });
+    const { url } = await postJson("/api/v1/links", { url: button.dataset.copyImage, expires_at: LINK_LIFETIME }, { csrfToken });
     if (!(await copyText(url))) {
       prompt("Copy the link to the image:", url);
     }
@@ -149,23 +163,6 @@ async function copyImageLink(button) {
   } catch (problem) {
     return problem.message;
   }
-}
-
-// The zoom of a history is in the address of its page.
-function readImageAddress(button) {
-  const address = new URL(button.dataset.copyImage, location.origin);
-  if (button.closest(".menu") && document.querySelector("[data-owns-address]")) {
-    const shown = new URLSearchParams(location.search);
-    for (const name of ["from", "to"]) {
-      const value = shown.get(name);
-      if (value === null) {
-        address.searchParams.delete(name);
-      } else if (value.includes("T")) {
-        address.searchParams.set(name, value);
-      }
-    }
-  }
-  return `${address.pathname}${address.search}`;
 }
 
 async function copyText(text) {
@@ -287,6 +284,7 @@ startRestoredForms();
 startThemeSwitch();
 startSearch();
 startRecentPages();
+startImageLinks();
 startCopyButtons();
 startMenus();
 showCurrentTab();

@@ -177,6 +177,7 @@ EXAMPLES_OF_ANSWERS = [
     ("GET", "/api/v1/charts/history.{image_format}", {}, None),
     ("GET", "/api/v1/charts/host.{image_format}", {"host": "db-7"}, None),
     ("GET", "/api/v1/charts/incident.{image_format}", {"incident": "{incident_id}"}, None),
+    ("GET", "/api/v1/charts/layouts.{image_format}", {"iops": "1000"}, None),
     ("GET", "/api/v1/charts/matrix.{image_format}", {}, None),
     ("GET", "/api/v1/charts/percentiles.{image_format}", {"series": "{series_id}"}, None),
     ("GET", "/api/v1/charts/scaling.{image_format}", {}, None),

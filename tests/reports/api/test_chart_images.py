@@ -33,6 +33,7 @@ KINDS = {
     "scaling": "q=host:db-1",
     "matrix": "q=host:db-1",
     "comparison": "a=host:db-1&b=host:db-2",
+    "layouts": "iops=500",
     "host": "host=db-1",
     "percentiles": "series={series}",
     "incident": "incident={incident}",
@@ -291,3 +292,24 @@ def test_scaling_model_is_drawn_with_its_predictions(reader):
     texts = [element.text for element in ElementTree.fromstring(modeled).iter(f"{SVG}text")]
     assert {"3", "24"} <= {(text or "").strip() for text in texts}
     assert len(modeled) > len(reader.get(f"{address}&draw=lines").content)
+
+
+def test_footer_of_a_saved_image_has_the_address_of_its_page_and_the_time(reader, series):
+    page = "http://testserver/scaling/?" + "&".join(f"q=host:db-{number}" for number in range(20))
+
+    words = read_texts(reader.get("/api/v1/charts/scaling.svg", {"page": page, "time_zone": "Europe/Berlin"}))
+
+    assert f"{NOON:%Y} 13:00 UTC+1 ·" in words
+    assert page in words.replace("\n", "")
+
+
+def test_image_that_needs_many_rows_is_drawn_at_a_smaller_scale(reader, series):
+    for number in range(40):
+        add_series([1000.0], host=make_host(f"many-{number:02}"))
+
+    image = reader.get("/api/v1/charts/comparison.png?a=host:db-1&b=host:db-2&scale_factor=3").content
+    tall = reader.get("/api/v1/charts/matrix.png?rows=host&x=volume_count&scale_factor=3").content
+
+    width, height = struct.unpack(">II", tall[16:24])
+    assert struct.unpack(">II", image[16:20] + image[16:20])[0] == 3600
+    assert (width, height > 1600) == (1200, True)

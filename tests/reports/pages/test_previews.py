@@ -10,6 +10,7 @@ from django.test import Client, override_settings
 
 from benchapp.reports.write import share_study, stop_sharing
 from tests.factories import make_measured_volumes
+from tests.pages import Page
 from tests.reports.pages.made_studies import QUERY, make_study
 from tests.shared_rows import shared_rows
 
@@ -96,6 +97,19 @@ def test_first_chart_of_every_kind_is_an_image(kind: str, query: str, measured: 
     assert (answer.status_code, answer.content[:4]) == (200, b"\x89PNG")
 
 
+def test_each_chart_is_saved_as_a_sharp_image_in_the_theme_of_the_reader(measured: None) -> None:
+    _, path = share(("matrix", ""), ("scaling", QUERY))
+    page = Page(Client().get(f"{path}charts/2"))
+
+    (link,) = [tag for name, tag in page.tags if name == "a" and "data-image" in tag]
+    light, dark = (Client().get(f"{link['href']}?theme={theme}").content for theme in ("light", "dark"))
+
+    assert link["href"] == f"{path}charts/2.png"
+    assert struct.unpack(">II", light[16:24]) == struct.unpack(">II", dark[16:24]) == (2400, 1260)
+    assert light != dark
+    assert Client().get(f"{path}charts/3.png").status_code == 404
+
+
 @pytest.mark.usefixtures("web_cache")
 def test_image_is_drawn_once_for_all_readers(measured: None, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
@@ -111,13 +125,14 @@ def test_image_is_drawn_once_for_all_readers(measured: None, monkeypatch: pytest
 
 def test_revoked_link_reveals_nothing(measured: None) -> None:
     study, path = share(("scaling", QUERY), title="Secret disks")
-    before = [Client().get(each).status_code for each in (path, f"{path}image.png")]
+    addresses = (path, f"{path}image.png", f"{path}charts/1.png")
+    before = [Client().get(each).status_code for each in addresses]
 
     stop_sharing(study)
-    answers = [Client().get(each) for each in (path, f"{path}image.png")]
+    answers = [Client().get(each) for each in addresses]
 
-    assert before == [200, 200]
-    assert [answer.status_code for answer in answers] == [404, 404]
+    assert before == [200, 200, 200]
+    assert [answer.status_code for answer in answers] == [404, 404, 404]
     assert [answer for answer in answers if b"Secret disks" in answer.content] == []
     assert {answer.headers["Cache-Control"] for answer in answers} == {"private, no-store"}
 

@@ -18,7 +18,7 @@ export function startComparison(figure) {
       open: (index) => goTo(comparison.entries[index].url),
     },
   });
-  startImageButton(figure, { drawCopy, describe: () => ({ title: figure.dataset.title, filter: figure.dataset.filter, note: figure.dataset.note }) });
+  startImageButton(figure, { drawCopy, describe: () => ({ title: figure.dataset.title, filter: figure.dataset.filter }) });
 }
 
 function findNearestLine(heights, y) {

@@ -1,13 +1,13 @@
-// Chart of the runs before and after a change: rendered from the data in the page, with keyboard navigation and PNG export.
+// Chart of the runs before and after a change: rendered from the data in the page, with keyboard navigation.
 import { buildEvidence, describeEntry, prepareEvidence } from "./evidence.js";
 import { findNearest } from "../shared/marks.js";
-import { startChart, startImageButton } from "../shared/chart_frame.js";
+import { startChart } from "../shared/chart_frame.js";
 import { startNavigation } from "../../site/navigation.js";
 
 function start(figure) {
   const box = figure.querySelector(".chart-box");
   const evidence = prepareEvidence(JSON.parse(document.getElementById(figure.dataset.evidence).textContent));
-  const { getChart, placeOf, drawCopy } = startChart(box, (look) => buildEvidence(evidence, look));
+  const { getChart, placeOf } = startChart(box, (look) => buildEvidence(evidence, look));
   const { entries } = evidence;
   startNavigation(box, figure.querySelector(".chart-readout"), {
     getChart,
@@ -19,7 +19,6 @@ function start(figure) {
       open: (index) => location.assign(`/runs/${entries[index].run}/`),
     },
   });
-  startImageButton(figure, { drawCopy, describe: () => ({ title: figure.dataset.title, filter: figure.dataset.filter }) });
 }
 
 start(document.querySelector("[data-evidence]"));

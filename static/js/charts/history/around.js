@@ -4,11 +4,10 @@ import { describeChange } from "./history.js";
 import { MOST_END_LABELS } from "./panel.js";
 import { drawOverview } from "./overview.js";
 import { isNarrowBox } from "../shared/chart_frame.js";
-import { readColors, readFontFamily } from "../shared/colors.js";
+import { readColors } from "../shared/colors.js";
 
 const LABEL_FROM_PX = 44;
 const CHANGES_SHOWN = 8;
-const NAME_PX = 18;
 
 /** Place a tick below the main panel for each environment change in view. history: the figure's; chart: of the panel. */
 export function placeChanges(history, chart) {
@@ -41,44 +40,6 @@ export function drawStrip({ strip, whole, metrics, area, figure }) {
   ctx.scale(ratio, ratio);
   const isLog = figure.dataset.scale === "log";
   drawOverview(ctx, whole, { metric: metrics[0], area: { ...area, height }, colors: readColors(), isLog });
-}
-
-/** Stack all panels into one image, each with its name above. */
-export function stackPanels(history, ratio) {
-  const canvases = history.charts.map(({ drawCopy }) => drawCopy(ratio));
-  const names = history.boxes.map((box) => box.closest(".companion")?.querySelector(".companion-name")?.textContent ?? "");
-  const room = names.map((name) => (name ? NAME_PX * ratio : 0));
-  const whole = document.createElement("canvas");
-  whole.width = Math.max(...canvases.map(({ width }) => width));
-  whole.height = canvases.reduce((sum, { height }, place) => sum + height + room[place], 0);
-  const ctx = whole.getContext("2d");
-  ctx.fillStyle = readColors().muted;
-  ctx.font = `${11 * ratio}px ${readFontFamily()}`;
-  ctx.textBaseline = "middle";
-  let top = 0;
-  canvases.forEach((canvas, place) => {
-    ctx.fillText(names[place], 0, top + room[place] / 2);
-    ctx.drawImage(canvas, 0, top + room[place]);
-    top += canvas.height + room[place];
-  });
-  return whole;
-}
-
-/** Describe the environment changes in view, for the footer of an exported image. */
-export function describeChangesInView(history) {
-  const inView = history.changes.filter(({ at }) => at >= history.view.from && at <= history.view.to);
-  // The same change on several hosts is listed once, with its first time.
-  const byText = new Map();
-  for (const change of inView) {
-    const text = describeChange(change);
-    byText.set(text, [...(byText.get(text) ?? []), change]);
-  }
-  const listed = [...byText].slice(0, CHANGES_SHOWN).map(([text, changes]) => {
-    const hosts = new Set(changes.map(({ host }) => host));
-    return `${history.formatTime(changes[0].at)}, ${hosts.size > 1 ? `${hosts.size} hosts` : changes[0].host}: ${text}`;
-  });
-  const more = byText.size - listed.length;
-  return listed.length > 0 ? `Dotted lines: ${listed.join("; ")}${more > 0 ? `; and ${more} more` : ""}` : "";
 }
 
 function describeClick(history, changes) {

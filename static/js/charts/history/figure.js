@@ -1,18 +1,18 @@
-// A history chart: renders panels, overview and ticks; keyboard, zoom, image export.
+// A history chart: renders panels, overview and ticks; keyboard, zoom.
 import { describeMark, describeValue, listChanges, formatSpan } from "./history.js";
 import { buildPanel, findMark, preparePanel } from "./panel.js";
 import { clampView, isWhole, zoomAround } from "../shared/zoom.js";
 import { formatMoment, makeZone, PAGE_ZONE } from "../shared/zones.js";
-import { keepInAddress } from "../../site/address.js";
+import { keepInAddress, setParameters } from "../../site/address.js";
 import { findOwnZone } from "../../site/browser_zone.js";
 import { startBrush } from "./brush.js";
-import { onWidthChange, showProblem, startChart, startImageButton } from "../shared/chart_frame.js";
-import { drawStrip, placeChanges, describeChangesInView, showLegend, stackPanels } from "./around.js";
+import { onWidthChange, showProblem, startChart } from "../shared/chart_frame.js";
+import { drawStrip, placeChanges, showLegend } from "./around.js";
 import { startControls } from "./controls.js";
 import { startHistoryKeys } from "./keys.js";
 import { HistoryNumbers, writeSpan } from "./numbers.js";
 import { startHistoryPointer } from "./pointer.js";
-import { describePlannedInView, placePlanned } from "./planned.js";
+import { placePlanned } from "./planned.js";
 import { startTip } from "./tip.js";
 
 // Downsampled data is loaded at higher resolution after a zoom.
@@ -103,27 +103,12 @@ class HistoryFigure {
     this.drawAgain = draw;
     startHistoryPointer(this);
     startHistoryKeys(this);
-    startImageButton(this.figure, {
-      drawCopy: (ratio) => stackPanels(this, ratio),
-      describe: () => ({ title: this.figure.dataset.title, filter: this.describeImage(), note: this.describeSpread() }),
-    });
   }
 
   describeView(isAll) {
     const count = this.panels[0].marks.reduce((sum, { n }) => sum + n, 0);
     const runs = count === 1 ? "1 run" : `${count.toLocaleString("en").replaceAll(",", "\u202f")} runs`;
     return isAll ? `Whole history: ${runs}.` : `${this.formatTime(this.view.from)} to ${this.formatTime(this.view.to)}: ${runs} in view.`;
-  }
-
-  describeSpread() {
-    const count = this.panels[0].marks.reduce((sum, { n }) => sum + n, 0);
-    return `Steps: median of each level; bands: its p10–p90; n ${count} ${count === 1 ? "run" : "runs"} in view`;
-  }
-
-  describeImage() {
-    const { filter } = this.figure.dataset;
-    const part = isWhole(this.view, this.whole.whole) ? [] : [`${this.formatTime(this.view.from)} to ${this.formatTime(this.view.to)}`];
-    return [filter, ...part, describeChangesInView(this), describePlannedInView(this)].filter(Boolean).join(" · ");
   }
 
   startOverview() {
@@ -171,6 +156,10 @@ class HistoryFigure {
       this.readout.textContent = this.describeView(isAll);
     }
     this.keepInAddress({ from: span?.from ?? null, to: span?.to ?? null, page: null });
+    // The image of a figure shows its range; the menu of a page is replaced with the texts.
+    for (const link of this.figure.querySelectorAll("[data-image]")) {
+      link.href = setParameters(link.href, { from: span?.from ?? null, to: span?.to ?? null });
+    }
     this.onView(span);
     try {
       if (await this.numbers.refine(span)) {

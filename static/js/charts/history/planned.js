@@ -52,13 +52,6 @@ export function placePlanned(history, chart) {
   row.replaceChildren(...groups.map((group) => makeTick(history, group)));
 }
 
-/** Describe the events in view, for the footer of an exported image; "" without. */
-export function describePlannedInView(history) {
-  const texts = selectPlanned(history.planned, history.view).map((event) => describePlanned(event, (at) => history.formatTime(at)));
-  const more = texts.length - EVENTS_SHOWN;
-  return texts.length === 0 ? "" : `${texts.slice(0, EVENTS_SHOWN).join("; ")}${more > 0 ? `; and ${more} more` : ""}`;
-}
-
 function makeTick(history, { x, room, changes: events }) {
   const texts = events.map((event) => describePlanned(event, (at) => history.formatTime(at)));
   const tick = document.createElement(history.hasLinks ? "a" : "button");

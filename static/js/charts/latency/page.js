@@ -1,4 +1,5 @@
 // Latency over time of a series: percentile fan and heat map, from the API.
+import { setParameters } from "../../site/address.js";
 import { getJson } from "../../site/api.js";
 import { buildFan, describeColumn, prepareFan } from "./fan.js";
 import { buildHeat, colorOf, describeCell, findCell, isDarkPaper, MINIMUM_SHARE, moveCell, prepareHeat } from "./heatmap.js";
@@ -71,17 +72,11 @@ class LatencyChart {
   }
 
   show(span) {
-    const address = new URL(this.url, location.href);
-    for (const name of ["from", "to"]) {
-      address.searchParams.delete(name);
-      if (span !== null) {
-        address.searchParams.set(name, span[name]);
-      }
+    const range = { from: span?.from ?? null, to: span?.to ?? null };
+    this.url = setParameters(this.url, range);
+    for (const link of this.figure.querySelectorAll("[data-csv], [data-image]")) {
+      link.href = setParameters(link.href, range);
     }
-    this.url = address.pathname + address.search;
-    const csv = this.figure.querySelector("[data-csv]");
-    address.searchParams.set("format", "csv");
-    csv.href = address.pathname + address.search;
     if (this.isWanted) {
       this.load();
     }

@@ -1,7 +1,7 @@
-// Charts of layouts: rendered from the data in the page, with keyboard navigation and PNG export.
+// Charts of layouts: rendered from the data in the page, with keyboard navigation.
 import { buildLayouts, describeLayout, prepareLayouts } from "./layouts.js";
 import { startNavigation } from "../../site/navigation.js";
-import { startChart, startImageButton } from "../shared/chart_frame.js";
+import { startChart } from "../shared/chart_frame.js";
 import { findNearest } from "../shared/marks.js";
 
 /** Start one figure. */
@@ -9,7 +9,7 @@ export function startLayouts(figure) {
   const box = figure.querySelector(".chart-box");
   const layouts = prepareLayouts(JSON.parse(figure.querySelector("script").textContent));
   const { entries } = layouts;
-  const { getChart, placeOf, drawCopy } = startChart(box, (look) => buildLayouts(layouts, look));
+  const { getChart, placeOf } = startChart(box, (look) => buildLayouts(layouts, look));
   showLegend(figure.querySelector("[data-legend]"), layouts);
   startNavigation(box, figure.querySelector(".chart-readout"), {
     getChart,
@@ -22,7 +22,6 @@ export function startLayouts(figure) {
       open: (index) => entries[index].url && location.assign(entries[index].url),
     },
   });
-  startImageButton(figure, { drawCopy, describe: () => ({ title: figure.dataset.title, filter: figure.dataset.filter }) });
 }
 
 function showLegend(list, { classes, counts }) {

@@ -1,19 +1,4 @@
 // The matrix as a grid: one cell is in the order of Tab, arrows and Home, End move between cells, Enter opens one.
-import { startImageButton } from "../shared/chart_frame.js";
-
-/** Start a figure with its tables: keys, and the button that saves all of them as one image. */
-export function startMatrix(figure) {
-  figure.querySelectorAll("[data-matrix]").forEach(startGrid);
-  startImageButton(figure, {
-    async drawCopy(ratio) {
-      // Fetched when it is wanted: few readers save an image.
-      const { drawTables } = await import("./image.js");
-      return drawTables(figure, ratio);
-    },
-    describe: () => ({ title: figure.dataset.title, filter: figure.dataset.filter, note: figure.querySelector("figcaption").textContent.trim() }),
-  });
-}
-
 /** Let keys move between the cells of one table. */
 export function startGrid(table) {
   const rows = [...table.tBodies[0].rows].map((row) => [...row.querySelectorAll("[data-cell]")]);
@@ -69,5 +54,4 @@ function findNext(rows, current, { key, ctrlKey }) {
   return rows[nextRow]?.[nextColumn] ?? current;
 }
 
-document.querySelectorAll("[data-matrix-figure]").forEach(startMatrix);
-[...document.querySelectorAll("[data-matrix]")].filter((table) => !table.closest("[data-matrix-figure]")).forEach(startGrid);
+document.querySelectorAll("[data-matrix]").forEach(startGrid);

@@ -1,9 +1,9 @@
-// Draws a scaling figure from the JSON in the page, with keyboard navigation and PNG download.
+// Draws a scaling figure from the JSON in the page, with keyboard navigation.
 import { findNearest } from "../shared/marks.js";
-import { buildScaling, describeRun, describeSpread, describeStacked, findMark, fitsEndLabels, moveWithin, prepareStack } from "./scaling.js";
+import { buildScaling, describeRun, describeStacked, findMark, fitsEndLabels, moveWithin, prepareStack } from "./scaling.js";
 import { HATCHES } from "./marks.js";
 import { findRun, moveToRun } from "./runs.js";
-import { isNarrowBox, onWidthChange, startChart, startImageButton } from "../shared/chart_frame.js";
+import { isNarrowBox, onWidthChange, startChart } from "../shared/chart_frame.js";
 import { moveBy, startNavigation } from "../../site/navigation.js";
 
 /** Start one figure: the charts of each panel, one for each metric, with one cursor. */
@@ -20,10 +20,6 @@ export function startScaling(figure) {
   for (const offer of figure.querySelectorAll("[data-log-offer]")) {
     offer.hidden = !stack.some(({ canBeLog }) => canBeLog);
   }
-  startImageButton(figure, {
-    drawCopy: (ratio) => drawPanels(charts, ratio),
-    describe: () => ({ title: figure.dataset.title, filter: figure.dataset.filter, note: describeSpread(stack) }),
-  });
 }
 
 // others: → the charts of the panel, in the order of the stack.
@@ -37,7 +33,7 @@ function startPanel(figure, box, { stack, layer, place, others }) {
       points: listPoints({ chart, stack, layer, place, others }),
     });
   }
-  return { box, drawCopy: chart.drawCopy, getChart: chart.getChart, panel, label: layer === 0 ? panel.label : "" };
+  return { getChart: chart.getChart, panel };
 }
 
 // What can be selected: the marks, and behind them the runs.
@@ -118,26 +114,4 @@ function showLegend(figure, prepared, box) {
     item.append(key, label);
     legend.append(item);
   });
-}
-
-// All panels on one canvas, arranged as on the page, each with its heading.
-function drawPanels(charts, ratio) {
-  if (charts.length === 1) {
-    return charts[0].drawCopy(ratio);
-  }
-  const origin = charts[0].box.closest(".scaling-panels").getBoundingClientRect();
-  const copy = document.createElement("canvas");
-  copy.width = origin.width * ratio;
-  copy.height = origin.height * ratio;
-  const context = copy.getContext("2d");
-  context.fillStyle = getComputedStyle(document.body).color;
-  context.font = `600 ${12 * ratio}px ${getComputedStyle(document.body).fontFamily}`;
-  context.textBaseline = "bottom";
-  charts.forEach(({ box, drawCopy, label }) => {
-    const bounds = box.getBoundingClientRect();
-    const [left, top] = [(bounds.left - origin.left) * ratio, (bounds.top - origin.top) * ratio];
-    context.fillText(label, left, top);
-    context.drawImage(drawCopy(ratio), left, top, bounds.width * ratio, bounds.height * ratio);
-  });
-  return copy;
 }

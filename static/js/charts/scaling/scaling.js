@@ -87,20 +87,6 @@ export function prepareStack({ layers, display, ...data }) {
   return layers.map((layer) => prepareScaling({ ...data, ...display, ...layer, isStacked: layers.length > 1 }));
 }
 
-/** Describe what marks and whiskers are and how many runs each value has, for the footer of an exported image. */
-export function describeSpread([{ panels }]) {
-  const counts = panels.flatMap(({ marks }) => marks.map(({ cell }) => cell.n)).filter((n) => n > 0);
-  if (counts.length === 0) {
-    return "";
-  }
-  const least = counts.reduce((a, b) => Math.min(a, b));
-  const most = counts.reduce((a, b) => Math.max(a, b));
-  if (most === 1) {
-    return "One run each, no spread";
-  }
-  return `Medians; whiskers: p10–p90; n ${least === most ? least : `${least} to ${most}`} runs each`;
-}
-
 /** Return the mark of an element in a panel; undefined if it has none. */
 export function findMark(panel, { datasetIndex, index }) {
   return panel.marks.find(({ element }) => element.datasetIndex === datasetIndex && element.index === index);

@@ -77,9 +77,12 @@ export function startChart(box, makeConfig) {
   };
 }
 
-/** Let the PNG button of a figure, or of the menu of its page, save its chart. drawCopy: (ratio) → canvas, or its promise; describe: () → {title, filter, note}, note: the spread. */
+/** Let the PNG button of a figure without an image of the server save its chart. drawCopy: (ratio) → canvas, or its promise; describe: () → {title, filter, note}, note: the spread. */
 export function startImageButton(figure, { drawCopy: drawAt, describe }) {
-  const button = figure.querySelector("[data-save-image]") ?? document.querySelector("[data-save-image]");
+  const button = figure.querySelector("[data-save-image]");
+  if (button === null) {
+    return;
+  }
   button.hidden = false;
   button.addEventListener("click", async () => {
     // Loaded on demand: few readers save an image.
