@@ -110,6 +110,12 @@ class PairAnswer(ApiAnswer, kw_only=True, frozen=True):
     cliffs_delta: float
     effect: Literal["negligible", "small", "medium", "large"]
     is_significant: Annotated[bool, Meta(description="the interval excludes 1 and adjusted_p is below 0.05")]
+    is_apart: Annotated[
+        bool,
+        Meta(
+            description="fewer than 5, at least 3 values on a side: worse or better by ten times their spread"
+        ),
+    ]
     smallest_change: Annotated[float, Meta(description="relative difference that counts, as in detection")]
     is_worse: Annotated[bool | None, Meta(description="null if the difference is below the smallest change")]
     usual_low: Annotated[

@@ -152,8 +152,8 @@ def _list_foot(found: ComparisonResult, names: tuple[str, str], common: str) -> 
     counts = f"{format_count(found.counts[0], 'series')} of A, {found.counts[1]} of B"
     yield " · ".join([*shared, f"{format_count(len(found.pairs), 'value')} compared", counts])
     yield (
-        "Marks: median of B / median of A, beyond 1 better; lines: 95 % interval of the ratio; hollow: not significant"
-        " (adjusted p ≥ 0.05) or below the metric's smallest change."
+        "Marks: median of B / median of A, beyond 1 better; lines: 95 % interval of the ratio; hollow: neither"
+        " worse nor better."
     )
     if found.pairs:
         yield describe_comparison(found, *names)[-1]

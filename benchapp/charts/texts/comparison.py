@@ -72,7 +72,7 @@ def describe_comparison_title(found: ComparisonResult, a: str, b: str) -> str:
     different = [pair for pair in found.pairs if pair.is_different]
     worse, better = (sum(pair.is_worse is flag for pair in different) for flag in (True, False))
     few = _count_few(found)
-    if few == len(found.pairs):
+    if few == len(found.pairs) and not different:
         answer = f"{format_count(few, 'value')}, too few runs"
     elif not worse and not better:
         answer = f"no difference in {format_count(len(found.pairs), 'value')}"
@@ -222,7 +222,8 @@ def describe_result(pair: Pair) -> tuple[str, str]:
     """Return the result of a pair, and its class: worse, better or none."""
     found = pair.comparison
     if pair.is_different:
-        return ("worse", "worse") if pair.is_worse else ("better", "better")
+        kind = "worse" if pair.is_worse else "better"
+        return f"{kind}, few runs" if pair.is_apart else kind, kind
     if pair.is_significant:
         return f"same: below {pair.smallest_change * 100:g} %", "none"
     if found.low is None:

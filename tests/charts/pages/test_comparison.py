@@ -112,7 +112,7 @@ def test_first_and_last_day_of_the_calendar_are_valid(viewer: Client, two_hosts:
 
 def test_too_few_runs_have_no_significance(viewer: Client) -> None:
     for name, value in (("fast", 100.0), ("slow", 20.0)):
-        add_series([value] * 3, host=make_host(name))
+        add_series([value] * 2, host=make_host(name))
 
     words = Page(viewer.get(reverse("compare"), HOSTS)).words
 

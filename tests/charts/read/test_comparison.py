@@ -202,6 +202,28 @@ def test_no_more_values_are_compared_than_somebody_reads(monkeypatch: pytest.Mon
     assert not compare_sides(side("host:fast"), side("host:slow"), metrics=["iops"]).is_cut
 
 
+@pytest.mark.parametrize(
+    ("values", "result"),
+    [
+        # ln(90 006 / 8 998) is 2.30, ln(p90 / p10) of the sides 0.0004 and 0.0001.
+        ([90_006, 89_996, 90_007], ("better, few runs", "better")),
+        # p10 75 000 and p90 105 000: ln 1.4 is 0.34, and ten times that is above ln 10 = 2.30.
+        ([90_000, 71_250, 108_750], ("too few runs", "none")),
+        ([90_006, 89_996], ("too few runs", "none")),
+        # 2 %, below the smallest change of IOPS.
+        ([9_178, 9_178, 9_179], ("too few runs", "none")),
+    ],
+)
+def test_few_runs_are_better_only_if_clearly_apart(values: list[int], result: tuple[str, str]) -> None:
+    host = make_host()
+    add_series([8_998, 8_997, 9_001], host=host, target=make_target(volume_type="gp3"))
+    add_series(values, host=host, target=make_target(volume_type="io2"))
+
+    (pair,) = compare_sides(side("type:gp3"), side("type:io2")).pairs
+
+    assert (describe_result(pair), pair.is_significant) == (result, False)
+
+
 def test_runs_that_reached_nothing_are_not_few() -> None:
     for name, values in (("fast", _STEADY), ("slow", [0.0] * 6)):
         add_series(values, host=make_host(name))
