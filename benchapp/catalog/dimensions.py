@@ -33,6 +33,13 @@ class Dimension:
     companions: tuple[str, ...] = ()
 
     @property
+    def heading(self) -> str:
+        """Return the heading of its group in lists for readers."""
+        if self.name in _STORAGE_FACTS:
+            return "Storage"
+        return "Host" if self.name in _HOST_FACTS else _HEADINGS[self.group]
+
+    @property
     def is_number(self) -> bool:
         """Return whether its values are numbers."""
         return self.kind not in ("text", "flag", "uuid")
@@ -53,6 +60,20 @@ class Dimension:
         return self.group in ("environment", "run")
 
 
+_HEADINGS: Final[dict[DimensionGroup, str]] = {
+    "workload": "Workload",
+    "target": "Storage",
+    "scope": "Host",
+    "environment": "Software",
+    "run": "Run",
+    "condition": "Conditions of single runs",
+}
+HEADINGS: Final = tuple(_HEADINGS.values())
+"""The headings of groups of dimensions, in order."""
+_STORAGE_FACTS: Final = frozenset({"device_model", "device_firmware", "device_class"})
+_HOST_FACTS: Final = frozenset(
+    {"instance_type", "cpu_model", "cpu_count", "memory_bytes", "governor", "virtualization"}
+)
 _CASE_KEPT: Final = frozenset({"pool", "target_name", "mount_options"})
 _LAYOUT: Final = (
     "volume_count",

@@ -149,6 +149,16 @@ def options(choices: Iterable[tuple[str, str, bool]]) -> SafeString:
 
 
 @register.filter
+def links(choices: Iterable[tuple[str, str, bool]]) -> SafeString:
+    """Format the choices of a menu: (label, URL, is chosen)."""
+    made = [
+        f'<a href="{escape(url)}"{" aria-current=true" if is_chosen else ""}>{escape(label)}</a>'
+        for label, url, is_chosen in choices
+    ]
+    return mark_safe("".join(made))  # noqa: S308
+
+
+@register.filter
 def badge_links(codes: Iterable[str], skip: str = "") -> SafeString:
     """Format badges as links to their explanation. skip: a code that the page already shows as text."""
     page = reverse("docs_page", args=["badges"])

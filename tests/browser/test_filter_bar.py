@@ -112,6 +112,25 @@ def test_chip_takes_its_term_out(visit: Visit) -> None:
     page.wait_for_url("**/series/?q=filesystem%3Aext4")
 
 
+def test_word_of_a_filter_opens_its_values(visit: Visit) -> None:
+    watched = visit("/series/?q=host:db-09")
+
+    watched.page.locator(".scope .word summary").click()
+    watched.page.locator(".scope [data-values] a", has_text="db-01").click()
+
+    watched.page.wait_for_url("**/series/?q=host%3Adb-01")
+    assert watched.complaints == []
+
+
+def test_long_list_of_a_word_is_narrowed_by_typing(visit: Visit) -> None:
+    page = visit("/scaling/?q=host:db-*").page
+
+    page.locator(".scope summary").nth(1).click()
+    page.get_by_label("Find in the list").fill("kern")
+
+    assert page.locator(".scope .menu[open] a:visible").all_inner_texts() == ["Kernel"]
+
+
 def test_what_there_is_can_be_clicked(visit: Visit) -> None:
     watched = visit("/runs/?from=2020-01-01&host=db-01")
     page = watched.page

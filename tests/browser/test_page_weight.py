@@ -69,7 +69,7 @@ def test_static_files_are_kept_by_browsers_for_ever(
     assert {answer["Cache-Control"] for answer in headers} == {"max-age=315360000, public, immutable"}
 
 
-@pytest.mark.parametrize(("width", "limit"), [(390, 340), (1440, 250)])
+@pytest.mark.parametrize(("width", "limit"), [(390, 300), (1440, 250)])
 @pytest.mark.parametrize("path", [CHART_PAGES[name] for name in ("scaling", "matrix", "history", "series")])
 def test_chart_starts_at_the_top_of_the_page(
     path: str, width: int, limit: int, visit: Callable[..., Watched], world: World
@@ -84,16 +84,20 @@ def test_chart_starts_at_the_top_of_the_page(
     assert top <= limit
 
 
-def test_word_of_the_controls_opens_its_field_and_change_opens_all(
-    visit: Callable[..., Watched], world: World
-) -> None:
-    page = visit("/scaling/?q=host:db-*&x=volume_count", width=390).page
-    field = page.get_by_label("X axis", exact=True)
-    assert not field.is_visible()
+def test_fields_of_a_chart_are_shown_on_request(visit: Callable[..., Watched]) -> None:
+    page = visit("/scaling/?q=host:db-*", width=390).page
 
-    page.locator("[data-field=scaling-x]").click()
-
-    assert field.is_visible()
-    assert page.evaluate("document.activeElement.id") == "scaling-x"
+    assert not page.get_by_label("X axis", exact=True).is_visible()
     page.locator(".scope > .change > summary").press("Enter")
-    assert not field.is_visible()
+    assert page.get_by_label("X axis", exact=True).is_visible()
+    assert not page.get_by_label("Panels", exact=True).is_visible()
+    page.get_by_text("More", exact=True).click()
+    assert page.get_by_label("Panels", exact=True).is_visible()
+
+
+def test_word_of_a_list_opens_its_field(visit: Callable[..., Watched]) -> None:
+    page = visit("/series/", width=390).page
+
+    page.locator("[data-field=series-sort]").click()
+
+    assert page.evaluate("document.activeElement.id") == "series-sort"

@@ -111,21 +111,22 @@ def test_sentence_leads_to_its_cells(visit: Visit, sweep: None) -> None:
     assert meant == ["5\u202f956", "119"]
 
 
-def test_held_dimension_is_changed_by_its_field(visit: Visit, sweep: None) -> None:
+def test_held_dimension_is_changed_by_its_word(visit: Visit, sweep: None) -> None:
     watched = visit("/scaling/?q=host:ebs-2013")
 
-    watched.page.get_by_label("File size").select_option("file_size_bytes:15G")
-    watched.page.get_by_role("form", name="Fixed dimensions").get_by_role("button", name="Apply").click()
+    watched.page.locator(".scope summary", has_text="5 GiB files").click()
+    watched.page.locator(".scope a:visible", has_text="15 GiB").click()
     watched.page.wait_for_url("**file_size_bytes:15G**")
 
     assert "20\u202f942" in watched.page.inner_text(".scaling-table")
 
 
-def test_stripes_by_volume_type_are_two_clicks_from_the_overview(visit: Visit, sweep: None) -> None:
+def test_stripes_by_volume_type_are_three_clicks_from_the_overview(visit: Visit, sweep: None) -> None:
     watched = visit("/")
     page = watched.page
 
-    page.get_by_role("navigation").get_by_role("link", name="Scaling", exact=True).first.click()
+    page.get_by_role("navigation").get_by_role("link", name="Explore", exact=True).first.click()
+    page.get_by_text("common charts").click()
     page.get_by_role("link", name="Stripes by volume type").click()
     page.wait_for_url("**x=stripe_count&color=volume_type**")
     watched.wait_for_charts()
@@ -165,7 +166,7 @@ def test_groups_are_added_moved_renamed_and_removed(visit: Visit, sweep: None) -
     watched = visit(f"{EBS}&group=small=file_size:5G&group=gone=file_size:1G&x=group&color=volume_count")
     page = watched.page
 
-    page.get_by_text("Groups (2)").click()
+    page.locator(".scope > .change > summary").click()
     page.get_by_role("button", name="Remove group 2").click()
     page.get_by_role("textbox", name="Group 1").fill("5 GB = file_size:5G")
     page.get_by_role("textbox", name="Group 2").fill("15 GB = file_size:15G")

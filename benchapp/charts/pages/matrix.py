@@ -15,8 +15,7 @@ from benchapp.catalog.metrics import CATALOG, Metric, format_value, lower_label
 from benchapp.charts.read.chart import BadChart, ChartCell, ChartLine, ChartPanel
 from benchapp.charts.read.history import IDS_MAXIMUM
 from benchapp.charts.read.matrix import NONE, Matrix, read_matrix
-from benchapp.charts.read.scaling_defaults import FixedDimension
-from benchapp.charts.texts.levels import describe_choice, describe_level_range, place_panel
+from benchapp.charts.texts.levels import describe_choice, describe_level_range, describe_values, place_panel
 from benchapp.charts.texts.matrix import (
     LONG_REASONS,
     REASONS,
@@ -34,6 +33,8 @@ from benchapp.framework.pages.filter_bar import (
     FilterBar,
     describe_filter,
     explain_empty,
+    group_dimensions,
+    link_choices,
     make_filter_bar,
     refuse_address,
     settle_filter,
@@ -168,7 +169,6 @@ def _link_histories(cell: ChartCell, metric: Metric, paths: dict[str, Any]) -> s
     return f"{paths['history']}?series={ids}&metric={metric.name}"
 
 
-_OTHERS_MAXIMUM: Final = 12
 _NEXT_RUNS: Final = "next_runs"
 _Option = tuple[str, str, bool]
 
@@ -194,9 +194,8 @@ def matrix(request: HttpRequest) -> HttpResponse:
         "figure": figure,
         "title": figure["title"],
         "range": describe_level_range(shown.span),
-        "fixed": [_make_fixed(fixed, bar, request, shown.metric) for fixed in shown.fixed],
         "fields": _make_fields(shown),
-        "words": _list_words(shown),
+        "pickers": _make_pickers(shown, bar, request.GET),
         "canonical_url": f"{base_url}{reverse('matrix')}?{figure['query']}",
         "api_line": format_curl_command(f"{base_url}/api/v1/matrix?{figure['query']}"),
         "excluded": () if shown.size else explain_empty(bar, has_series),
@@ -208,34 +207,42 @@ def matrix(request: HttpRequest) -> HttpResponse:
     return render(request, "charts/matrix/matrix.html", context)
 
 
-def _list_words(matrix: Matrix) -> list[tuple[str, str, str]]:
-    """Return what the matrix shows: (text before, text, id of its field)."""
-    rows, facets = (
-        " and ".join(lower_label(each.label) for each in axis) for axis in (matrix.rows, matrix.facets)
+def _make_pickers(
+    matrix: Matrix, bar: FilterBar, query: QueryDict
+) -> list[tuple[str, str, list[tuple[str, Any]]]]:
+    """Return the words of the line of controls: what is said before each, the word, and its grouped choices."""
+    dimensions = group_dimensions(
+        DIMENSIONS,
+        varying={*(each.name for each in matrix.dimensions), *(each.dimension for each in matrix.fixed)},
     )
-    return [
-        ("", matrix.metric.label, "matrix-metric"),
-        ("by", rows, "matrix-rows"),
-        ("over", lower_label(matrix.x.dimension.label), "matrix-x"),
-        *([("in panels by", facets, "matrix-facet")] if facets else []),
-    ]
-
-
-def _make_fixed(
-    fixed: FixedDimension, bar: FilterBar, request: HttpRequest, metric: Metric
-) -> dict[str, Any]:
-    dimension = DIMENSIONS[fixed.dimension]
-    others = [choice for choice in fixed.choices if choice.value not in fixed.values]
-    query, links = request.GET.copy(), []
-    # A fleet has hundreds of hosts; a matrix shows few.
-    for choice in others[:_OTHERS_MAXIMUM]:
-        query["q"] = write_filter(bar.filter.with_value(fixed.dimension, choice.value))
-        links.append((describe_choice(fixed.dimension, choice, metric), f"?{query.urlencode(safe=':,/*')}"))
-    return {
-        "label": dimension.label,
-        "others": tuple(links),
-        "more": len(others[_OTHERS_MAXIMUM:]),
-    }
+    metrics = [(name, metric.label, metric == matrix.metric) for name, metric in CATALOG.items()]
+    words = [("", matrix.metric.label, [("", link_choices(query, "metric", metrics))])]
+    axes = [("by", "rows", matrix.rows), ("over", "x", (matrix.x.dimension,))]
+    axes += [("in panels by", "facet", matrix.facets)] if matrix.facets else []
+    for before, name, chosen in axes:
+        groups = [
+            (
+                heading,
+                link_choices(
+                    query, name, [(value, label, value == chosen[0].name) for value, label in members]
+                ),
+            )
+            for heading, members in dimensions
+        ]
+        words.append((before, " and ".join(lower_label(each.label) for each in chosen), groups))
+    for fixed in matrix.fixed:
+        choices = [
+            (
+                write_filter(bar.filter.with_value(fixed.dimension, choice.value)),
+                describe_choice(fixed.dimension, choice, matrix.metric),
+                fixed.values == (choice.value,),
+            )
+            for choice in fixed.choices
+        ]
+        words.append(
+            ("·", describe_values(fixed.dimension, fixed.values), [("", link_choices(query, "q", choices))])
+        )
+    return words
 
 
 def _make_fields(matrix: Matrix) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
@@ -36,7 +36,14 @@ from benchapp.charts.read.scaling_shapes import (
 from benchapp.charts.texts.levels import describe_choice, describe_level_range, describe_values
 from benchapp.framework.pages.access import may_read
 from benchapp.framework.pages.command_lines import list_first_steps
-from benchapp.framework.pages.filter_bar import explain_empty, make_filter_bar, refuse_address, settle_filter
+from benchapp.framework.pages.filter_bar import (
+    explain_empty,
+    group_dimensions,
+    link_choices,
+    make_filter_bar,
+    refuse_address,
+    settle_filter,
+)
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.layouts.pages.layouts import show_next_runs
 from benchapp.layouts.read.next_runs import can_plan_scaling_runs, plan_scaling_runs
@@ -95,16 +102,59 @@ def scaling(request: HttpRequest) -> HttpResponse:
         "next": show_next_runs(plan_scaling_runs(chart), nothing=NOTHING_MISSING) if has_next_runs else None,
         "next_url": f"{link_chart(chart, next_runs='1')}#next-runs" if can_plan else "",
         "groups_maximum": GROUPS_MAXIMUM,
-        "kept": [(name, value) for name, values in request.GET.lists() for value in values if name != "fix"],
         "has_more": _has_more(asked),
-        "fixed": [_make_fixed(fixed, chart.metric) for fixed in chart.fixed],
-        "words": _list_words(chart),
+        "pickers": _make_pickers(chart, request.GET),
         "asked": asked,
         "predicted": ",".join(map(str, asked.predicted)),
         "excluded": explain_empty(bar, has_series) if chart.is_empty else (),
         "steps": list_first_steps(base_url) if _has_nothing(chart) else None,
     }
     return render(request, "charts/scaling/scaling.html", context)
+
+
+def _make_pickers(chart: ScalingChart, query: QueryDict) -> list[tuple[str, str, list[tuple[str, Any]]]]:
+    """Return the words of the line of controls: what is said before each, the word, and its grouped choices."""
+    axes = [name for axis in (chart.x, chart.color, chart.facet) if axis for name in split_axis(axis.name)]
+    varying = {*axes, *(fixed.dimension for fixed in chart.fixed)}
+    groups = [("", [(GROUP, "Group")])] if chart.groups else []
+
+    def link(
+        name: str, grouped: Sequence[tuple[str, Sequence[tuple[str, str]]]], chosen: str
+    ) -> list[tuple[str, Any]]:
+        return [
+            (
+                heading,
+                link_choices(query, name, [(value, label, value == chosen) for value, label in members]),
+            )
+            for heading, members in grouped
+        ]
+
+    metrics = [("", [(name, metric.label) for name, metric in SCALING_METRICS.items()])]
+    named = group_dimensions((*DIMENSIONS, *CONDITIONS), varying=varying)
+    colors = [("", [(NONE, "None")]), *group_dimensions(DIMENSIONS, varying=varying)]
+    label = " and ".join([chart.metric.label, *(lower_label(each.metric.label) for each in chart.more)])
+    words = [
+        ("", label, link("metric", metrics, chart.metric.name)),
+        ("over", lower_label(chart.x.dimension.label), link("x", [*groups, *named], chart.x.name)),
+        (
+            "by",
+            lower_label(chart.color.dimension.label) if chart.color else "one color",
+            link("color", [*groups, *colors], chart.color.name if chart.color else NONE),
+        ),
+    ]
+    if chart.facet:
+        facets = [("", [(NONE, "None")]), *group_dimensions(DIMENSIONS, varying=varying)]
+        words.append(
+            (
+                "in panels by",
+                lower_label(chart.facet.dimension.label),
+                link("facet", facets, chart.facet.name),
+            )
+        )
+    for fixed in chart.fixed:
+        choices = [("", link_choices(query, "fix", _make_fixed(fixed, chart.metric)))]
+        words.append(("·", describe_values(fixed.dimension, fixed.values), choices))
+    return words
 
 
 def _link_common_charts(text: str) -> list[tuple[str, str]]:
@@ -114,9 +164,11 @@ def _link_common_charts(text: str) -> list[tuple[str, str]]:
 
 
 def _has_more(asked: ScalingRequest) -> bool:
-    """Return whether a chart option is set; the page has a button for the scale."""
+    """Return whether a field behind "More" is set; the page has a button for the scale."""
     shown = (name for name, each in OPTIONS.items() if each.label and name != "scale")
-    return any((*(getattr(asked, name) for name in shown), asked.limits, asked.targets))
+    options = (getattr(asked, name) for name in shown)
+    axes = (asked.over, asked.facet not in (None, NONE))
+    return any((*options, *axes, asked.limits, asked.targets, asked.groups))
 
 
 def _has_nothing(chart: ScalingChart) -> bool:
@@ -197,25 +249,6 @@ def make_combined_fields(chart: ScalingChart) -> list[dict[str, Any]]:
     return fields
 
 
-def _list_words(chart: ScalingChart) -> list[tuple[str, str, str]]:
-    """Return what the chart shows: (text before, text, id of its field)."""
-    color = lower_label(chart.color.dimension.label) if chart.color else "nothing"
-    return [
-        ("", ", ".join(each.metric.label for each in chart.stack), "scaling-metric"),
-        ("over", lower_label(chart.x.dimension.label), "scaling-x"),
-        ("colored by", color, "scaling-color"),
-        *(
-            [("in panels by", lower_label(chart.facet.dimension.label), "scaling-facet")]
-            if chart.facet
-            else []
-        ),
-        *(
-            ("·", describe_values(each.dimension, each.values), f"fixed-{each.dimension}")
-            for each in chart.fixed
-        ),
-    ]
-
-
 def _link_groups(chart: ScalingChart) -> str:
     """Return the link that makes a group of each value of x; "" if x has groups, or too many values."""
     if (
@@ -241,7 +274,7 @@ def _offer(choices: Sequence[tuple[str, str]], chosen: str, *, is_open: bool) ->
     return [("" if is_open and name == chosen else name, label, name == chosen) for name, label in choices]
 
 
-def _make_fixed(fixed: FixedDimension, metric: ScalingMetric) -> dict[str, Any]:
+def _make_fixed(fixed: FixedDimension, metric: ScalingMetric) -> list[_Option]:
     dimension = DIMENSIONS[fixed.dimension]
     options = [
         (
@@ -256,11 +289,7 @@ def _make_fixed(fixed: FixedDimension, metric: ScalingMetric) -> dict[str, Any]:
     if len(fixed.values) > 1:
         several = ", ".join(describe_value(fixed.dimension, value) for value in fixed.values)
         options.insert(0, ("", several, True))
-    return {
-        "name": fixed.dimension,
-        "label": dimension.label,
-        "options": (*options, (f"{fixed.dimension}:*", "any", False)),
-    }
+    return [*options, (f"{fixed.dimension}:*", "any", False)]
 
 
 @require_safe

@@ -1,7 +1,7 @@
 """The filter bar of lists and charts: the filter of the address as text and as chips."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, TypedDict, TypeVar
@@ -13,7 +13,13 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.utils.encoding import escape_uri_path
 
-from benchapp.catalog.dimensions import FILTER_DIMENSIONS, Dimension, get_filter_dimension
+from benchapp.catalog.dimensions import (
+    CONDITIONS,
+    FILTER_DIMENSIONS,
+    HEADINGS,
+    Dimension,
+    get_filter_dimension,
+)
 from benchapp.catalog.filter_phrases import TimeRange
 from benchapp.catalog.grammar import (
     LENGTH_MAXIMUM,
@@ -45,6 +51,7 @@ _LEGACY: Final = ("host", "pool", "rw", "direction", WORDS)
 _OWN: Final = ("q", "add", "value", "after", *_LEGACY)
 RANGE: Final = ("from", "to", "zone")
 """Parameters of the time range."""
+_SAFE: Final = ":,/*"
 _SIGNS: Final = {"=": "", ">=": "≥ ", "<=": "≤ ", ">": "> ", "<": "< "}
 
 
@@ -277,6 +284,7 @@ def _make_chips(filter: Filter, path: str, rest: Sequence[tuple[str, str]]) -> t
         text = write_filter(Filter((term,)))
         chips.append(
             {
+                "name": term.dimension,
                 "label": label,
                 "value": _format_tests(term),
                 "text": text,
@@ -425,6 +433,38 @@ class Span(TypedDict):
 
     from_at: datetime | None
     to_at: datetime | None
+
+
+def link_choices(
+    query: QueryDict, name: str, choices: Iterable[tuple[str, str, bool]]
+) -> list[tuple[str, str, bool]]:
+    """Return (label, URL, is chosen) of the choices (value, label, is chosen) of a parameter; "" removes it."""
+    others = [
+        (key, value)
+        for key, values in query.lists()
+        for value in values
+        if value and key not in (name, "after", "page")
+    ]
+    rest = urlencode(others, safe=_SAFE)
+    return [
+        (
+            label,
+            f"?{'&'.join(filter(None, (rest, value and urlencode({name: value}, safe=_SAFE))))}",
+            is_chosen,
+        )
+        for value, label, is_chosen in choices
+    ]
+
+
+def group_dimensions(
+    names: Iterable[str], *, varying: Collection[str] = ()
+) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return dimensions as groups of (name, label): those that vary first, then by what they describe."""
+    groups: dict[str, list[tuple[str, str]]] = {heading: [] for heading in ("Varies here", *HEADINGS)}
+    for name in names:
+        dimension = get_filter_dimension(name) if name in FILTER_DIMENSIONS else CONDITIONS[name]
+        groups["Varies here" if name in varying else dimension.heading].append((name, dimension.label))
+    return [(heading, members) for heading, members in groups.items() if members]
 
 
 def keep_query(query: QueryDict, **changes: str | None) -> str:

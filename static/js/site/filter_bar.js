@@ -257,6 +257,45 @@ function startKey(input) {
   });
 }
 
+// A word of the scope line opens its choices: of a filter the values, in a long list with a field that narrows it.
+function startWord(menu) {
+  const list = menu.querySelector(".menu-list");
+  menu.addEventListener("toggle", async () => {
+    if (!menu.open || list.dataset.isReady) {
+      return;
+    }
+    list.dataset.isReady = "1";
+    const { values: name } = list.dataset;
+    if (name) {
+      const form = document.querySelector("[data-filter-bar]");
+      try {
+        const { values } = await loadValues(name, { q: form.dataset.filter, prefix: "" });
+        list.append(...values.map(({ text, q, is_chosen: isChosen }) =>
+          makeElement("a", { href: addressWith(form, q), "aria-current": isChosen ? "true" : null }, text)));
+      } catch (error) {
+        list.append(makeError(error.message));
+      }
+    }
+    if (list.children.length > LIMIT) {
+      list.prepend(makeNarrowing(list));
+      list.firstChild.focus();
+    }
+  });
+}
+
+function makeNarrowing(list) {
+  const items = [...list.children];
+  const input = makeElement("input", { type: "search", placeholder: "Find", "aria-label": "Find in the list" });
+  input.addEventListener("input", () => {
+    const typed = input.value.trim().toLowerCase();
+    items.forEach((item) => {
+      item.hidden = typed !== "" && !(item.matches("a") && item.textContent.toLowerCase().includes(typed));
+    });
+  });
+  return input;
+}
+
+document.querySelectorAll(".scope .menu").forEach(startWord);
 for (const form of document.querySelectorAll("[data-filter-bar]")) {
   const input = form.querySelector("[name=q]");
   startCompletion(input);
