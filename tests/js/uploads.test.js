@@ -13,6 +13,7 @@ import {
   splitLogName,
   summarize,
 } from "../../static/js/uploads/batches.js";
+import { packBatch } from "../../static/js/uploads/packed_batch.js";
 
 const named = (...names) => names.map((name) => ({ name, folder: "" }));
 
@@ -178,6 +179,23 @@ test("a submission is stored, was there, is rejected with its reason, or waits",
   assert.equal(readSubmission({ state: "stored", runs }, { isKnown: true }).state, "known");
   assert.deepEqual(readSubmission({ state: "rejected", reason }), { state: "rejected", ...reason, runs: [] });
   assert.equal(readSubmission({ state: "received" }).state, "waiting");
+});
+
+test("a large file is compressed, unless it is packed already", async () => {
+  const limits = { body: 2 ** 30, unpacked: 2 ** 30 };
+  const pack = async (...bytes) => {
+    const content = new Uint8Array(2 ** 20);
+    content.set(bytes);
+    const files = [{ file: new Blob([content]), name: "a", folder: "" }];
+    const fields = await packBatch(new FormData(), "file", { files, limits });
+    return new Uint8Array(await fields.get("file").arrayBuffer());
+  };
+
+  assert.deepEqual([...(await pack(0x7b)).slice(0, 2)], [0x1f, 0x8b]);
+  assert.equal((await pack(0x7b)).length < 2 ** 20, true);
+  for (const bytes of [[0x1f, 0x8b], [0xfd, 0x37], [0x42, 0x5a], [0x28, 0xb5], [0x50, 0x4b]]) {
+    assert.deepEqual([...(await pack(...bytes)).slice(0, 2)], bytes);
+  }
 });
 
 // As much of an XMLHttpRequest as postForm uses; `ending` is the event that it answers with.

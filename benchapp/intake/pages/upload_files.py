@@ -144,7 +144,7 @@ class UploadFilesForm(forms.Form):
     file = ManyFilesField(
         label="fio output",
         allow_empty_file=True,
-        help_text="JSON, JSON+, terse or text, optionally compressed with gzip. "
+        help_text="JSON, JSON+, terse or text, also packed or in zip and tar archives. "
         "fio logs (NAME_bw.1.log, …) are attached to the output that they belong to.",
     )
 

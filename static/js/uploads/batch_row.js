@@ -19,7 +19,7 @@ export function makeParts(row, press) {
   if (row.logs.length > 0) {
     name.append(makeElement("span", { class: "sub" }, row.logs.length === 1 ? "with 1 log" : `with ${row.logs.length} logs`));
   }
-  const size = makeElement("td", { class: "number minor", title: sizeOf(row) }, formatValue(sizeOf(row), "bytes"));
+  const size = makeElement("td", { class: "number minor", title: sizeOf(row) || "" }, formatValue(sizeOf(row), "bytes"));
   const bar = makeElement("progress", { class: "sent", max: 1, "aria-label": `Progress of ${nameOf(row)}` });
   const result = makeElement("td", { class: "phrase" });
   const button = makeElement("button", { type: "button", class: "small" });

@@ -3,6 +3,8 @@
 // Below this size, compression costs more time than it saves.
 const PACK_FROM_BYTES = 2 ** 20;
 const MIB = 2 ** 20;
+// First two bytes of gzip, xz, bzip2, zstd and zip: the server unpacks once.
+const PACKED = [0x1f8b, 0xfd37, 0x425a, 0x28b5, 0x504b];
 
 /** The batch exceeds a limit of the server; nothing was sent. */
 export class BatchTooBig extends Error {}
@@ -29,7 +31,8 @@ function checkSize(size, limit, name) {
 }
 
 async function squeeze(file) {
-  if (file.size < PACK_FROM_BYTES || typeof CompressionStream === "undefined") {
+  const beginning = file.size < PACK_FROM_BYTES ? null : new DataView(await file.slice(0, 2).arrayBuffer());
+  if (beginning === null || PACKED.includes(beginning.getUint16(0)) || typeof CompressionStream === "undefined") {
     // Read now, to distinguish a missing file from an unreachable server.
     return new Blob([await file.arrayBuffer()]);
   }
