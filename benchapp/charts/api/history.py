@@ -102,20 +102,15 @@ BucketPage = define_answer(
 )
 
 
-class SeriesColumn(ApiAnswer, kw_only=True, frozen=True):
-    """The series of a point or a bucket."""
-
-    series: int
-
-
-@with_columns(SeriesColumn, BucketColumns, optional=_SPREADS | {"color": str | None})
+@with_columns({"series": int}, BucketColumns, optional=_SPREADS | {"color": str | None})
 class HistoryBucketAnswer(ApiAnswer, kw_only=True, frozen=True):
     """A bucket has the spread of each requested metric."""
 
 
-class HistoryPointColumns(SeriesColumn, kw_only=True, frozen=True):
+class HistoryPointColumns(ApiAnswer, kw_only=True, frozen=True):
     """What a point has beside its metrics."""
 
+    series: int
     run: int
     started_at: Time
     error: Annotated[int, Meta(description=ERROR_MEANING)]
