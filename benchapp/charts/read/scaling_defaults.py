@@ -173,15 +173,23 @@ def _choose_color(taken: Sequence[str], color: str | None) -> str | None:
 
 
 def _choose_x(table: SeriesTable, taken: frozenset[str]) -> str:
-    """Return the dimension to scale by: one that varies within a pattern; the pattern if none does."""
+    """Return the dimension to scale by: one that varies within a pattern; the pattern if none does.
+
+    One that is not usual must vary within color and facet, too: a target has one volume type, and some have none.
+    """
     patterns = number_combinations(table, ("pattern",))
+    panels = number_combinations(table, ("pattern", *sorted(taken.intersection(SERIES_DIMENSIONS))))
     names = [
         name
         for name, dimension in SERIES_DIMENSIONS.items()
         if name not in _PATTERN_FAMILY | taken and not dimension.is_minor
     ]
     known = {name: len(table.distinct(name) - {None}) for name in names}
-    varying = [name for name in names if known[name] > 1 and _find_conflict(table, patterns, name)]
+    varying = [
+        name
+        for name in names
+        if known[name] > 1 and _find_conflict(table, patterns if name in _FIRST_X else panels, name)
+    ]
     if not varying and len(table.distinct("pattern")) > 1 and not _PATTERN_FAMILY & taken:
         return "pattern"
     usual = [*_FIRST_X, *sorted(varying, key=lambda name: -known[name])]

@@ -197,6 +197,21 @@ def test_depth_is_x_where_volumes_do_not_vary():
     assert chart.x.values == (1, 8, 32)
 
 
+def test_targets_as_color_are_all_shown_though_one_has_no_volume_type():
+    for name, volume_type, value in (
+        ("nvme0n1", None, 90_000),
+        ("sda", "ssd", 50_000),
+        ("md0", "raid", 120_000),
+    ):
+        target = make_target(target_name=name, volume_type=volume_type)
+        add_series([value], host=HOST[0], target=target)
+
+    chart = read(color="target_name")
+
+    assert (chart.x.dimension.name, chart.counts.shown, chart.counts.unknown_x) == ("iodepth", 3, 0)
+    assert sorted(cell.median for cell in chart.cells) == [50_000, 90_000, 120_000]
+
+
 def test_hosts_that_x_determines_are_all_shown():
     for name, count in (("a", 1), ("b", 2), ("c", 4)):
         HOST[0] = make_host(name)
