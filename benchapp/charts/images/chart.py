@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from math import isfinite, nan
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
 from benchapp.catalog.grammar import write_filter
@@ -287,17 +288,19 @@ class _ScalingPanel:
 
         Return its label; None where it is not known.
         """
-        if self.chart.over is not None:
-            return None
+        middles = self._list_middles(facet)
         known = [
-            (place, value) for place, value in zip(self._list_places(), limit.values, strict=True) if value
+            (place, value)
+            for place, value in zip(middles, limit.values, strict=True)
+            if value and place is not None
         ]
         if not known:
             return None
         name = label_limit(facet, limit)
         line: Any = "-" if limit.target else (0, (6, 4))
         shown = [(place, value) for place, value in known if value <= self.axis.high]
-        half = 0.5 if self.is_bars else 0.0
+        over = self.over_axis
+        half = 0.5 if self.is_bars else (over.high - over.low) / 50 if over else 0.0
         x = [edge for place, _ in shown for edge in ((place - half, place + half) if half else (place,))]
         y = [value for _, value in shown for _ in range(2 if half else 1)]
         if len(shown) == 1 and not half:
@@ -308,7 +311,15 @@ class _ScalingPanel:
         size = format_with_unit(known[0][1], self.chart.metric)
         # Names of published limits have it.
         text = f"{name if size in name else f'{name} {size}'}{'' if shown else ' ↑'}"
-        return LineLabel(text, place - half, value)
+        return LineLabel(text, max(place - half, plot.axes.get_xlim()[0]), value)
+
+    def _list_middles(self, facet: ScalingFacet) -> Sequence[float | None]:
+        """Return where each x is on the axis: over a second metric in the middle of its marks, None without one."""
+        if self.chart.over is None:
+            return self._list_places()
+        columns = zip(*(line.cells for line in facet.lines), strict=True)
+        known = ([cell.over for cell in column if cell.over is not None] for column in columns)
+        return [fmean(values) if values else None for values in known]
 
     def _draw_model(self, plot: Plot, curve: Mapping[str, Any]) -> None:
         """Draw a scaling model with its band, and hollow points at the predicted widths."""

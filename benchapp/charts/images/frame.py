@@ -131,15 +131,16 @@ class LineStyle:
     hatch: str = ""
 
 
+# Hatches as on the page (static/js/charts/scaling/marks.js); matplotlib has none for the angle of pink.
 STYLES: Final = (
     LineStyle(SERIES_COLORS["blue"], "o"),
     LineStyle(SERIES_COLORS["orange"], "^", (6, 3), "///"),
-    LineStyle(SERIES_COLORS["green"], "s", (2, 2), "..."),
+    LineStyle(SERIES_COLORS["green"], "s", (2, 2), "---"),
     LineStyle(SERIES_COLORS["purple"], "D", (8, 3, 2, 3), "xxx"),
-    LineStyle(SERIES_COLORS["sky"], "o", (4, 2), "\\\\\\"),
-    LineStyle(SERIES_COLORS["brown"], "^", (), "---"),
-    LineStyle(SERIES_COLORS["gray"], "s", (10, 4), "|||"),
-    LineStyle(SERIES_COLORS["pink"], "D", (3, 5), "+++"),
+    LineStyle(SERIES_COLORS["sky"], "o", (4, 2), "|||"),
+    LineStyle(SERIES_COLORS["brown"], "^", (), "\\\\\\"),
+    LineStyle(SERIES_COLORS["gray"], "s", (10, 4), "+++"),
+    LineStyle(SERIES_COLORS["pink"], "D", (3, 5), "..."),
 )
 # Of lines after the eighth, whose colors repeat.
 _LATE_MARKERS: Final = ("*", "X", "P", "p")

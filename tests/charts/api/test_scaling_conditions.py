@@ -44,6 +44,17 @@ def test_api_has_the_fit_and_the_csv_a_row_for_each_run_with_the_condition(reade
     assert reader.get("/api/v1/charts/scaling.png?x=extents").content.startswith(b"\x89PNG")
 
 
+def test_image_has_the_limits_that_the_page_draws(reader) -> None:
+    make_dependent_series(FALLING)
+
+    drawn, plain = (
+        reader.get(f"/api/v1/charts/scaling.svg?x=extents{limit}").content.decode()
+        for limit in ("&limit=uplink:90MB/s", "")
+    )
+
+    assert ("uplink" in drawn, "uplink" in plain) == (True, False)
+
+
 def test_latencies_below_the_round_trip_time_are_counted_and_older_runs_left_out(reader, monkeypatch) -> None:
     make_dependent_series(
         [(0.001, 5e5), *((0.001 * place, 3e6 * place) for place in range(1, 10)), (0.002, 1e6)],
