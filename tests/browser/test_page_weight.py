@@ -101,3 +101,17 @@ def test_word_of_a_list_opens_its_field(visit: Callable[..., Watched]) -> None:
     page.locator("[data-field=series-sort]").click()
 
     assert page.evaluate("document.activeElement.id") == "series-sort"
+
+
+@pytest.mark.parametrize("path", ["/scaling/?q=host:db-*", "/hosts/", "/history/?q=host:db-*"])
+def test_name_of_a_row_stays_in_sight_on_a_phone(path: str, visit: Callable[..., Watched]) -> None:
+    page = visit(path, width=390).page
+
+    lefts = page.evaluate("""() => [...document.querySelectorAll("tbody th[scope=row]")].map((name) => {
+      const box = name.closest(".table-box");
+      box.scrollLeft = box.scrollWidth;
+      return name.getBoundingClientRect().left - box.getBoundingClientRect().left;
+    })""")
+
+    assert lefts
+    assert all(left >= 0 for left in lefts), lefts
