@@ -30,6 +30,7 @@ WITHOUT_HELP = {
     "run_table",
     "search_results",
     "shared_chart",
+    "shared_chart_image",
     "shared_image",
     "shared_snapshot_image",
     "shared_study",
