@@ -239,8 +239,11 @@ def _describe_state(kind: str, host: HostRow) -> str:
     if kind == "failing":
         worst = host.failing[0]
         return f"{worst.name}, {shorten(worst.reason, 80)}, for {format_age(worst.since_at)}"
-    if kind == "silent" and host.silent_since:
-        return f"for {format_age(host.silent_since)}"
+    if kind == "silent" and host.schedule and host.silent_since:
+        late = [each.name for each in host.schedule.entries if each.is_silent]
+        # One of several is named: the others run.
+        which = f"{late[0]}, " if len(host.schedule.entries) > 1 else ""
+        return f"{which}for {format_age(host.silent_since)}"
     mark = show_scope_mark(host.mark)
     return mark.text if mark else ""
 
