@@ -190,7 +190,6 @@ class ComparisonFigure:
     left_out: int
     chart: Sequence[dict[str, Any]]
     chart_height: int
-    filter_text: str
     address: str
     scopes: dict[str, Any] | None = None
     more_url: str = ""
@@ -254,7 +253,6 @@ def show_comparison(query: QueryDict, *, key: str, has_links: bool = True) -> Co
         chart=chart,
         # A heading for each metric.
         chart_height=CHART_FRAME_PX + LINE_PX * (len(chart) + len({line["metric"] for line in chart})),
-        filter_text=_describe_filter(names, query.get("q", "")),
         address=_make_address(query),
         scopes=make_scope_table(*scopes, lines) if scopes else None,
         more_url=_link_more(query) if has_links and len(lines) < min(len(found.pairs), LINES_MAXIMUM) else "",
@@ -288,10 +286,6 @@ def _make_address(query: QueryDict) -> str:
     if query.getlist("metric"):
         asked["metrics"] = ",".join(query.getlist("metric"))
     return f"/api/v1/comparison?{urlencode(asked, safe=':,')}"
-
-
-def _describe_filter(names: tuple[str, str], common: str) -> str:
-    return f"A: {names[0]} · B: {names[1]}" + (f" · both: {common}" if common else "")
 
 
 def read_metrics(query: QueryDict, errors: list[str]) -> tuple[str, ...]:

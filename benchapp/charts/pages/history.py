@@ -25,7 +25,7 @@ from benchapp.charts.read.history import (
 from benchapp.charts.texts.history import format_history_title, list_levels
 from benchapp.framework.pages.access import find_person_id, require_valid
 from benchapp.framework.pages.command_lines import format_curl_command, link_chart_image
-from benchapp.framework.pages.filter_bar import Span, describe_filter
+from benchapp.framework.pages.filter_bar import Span
 from benchapp.framework.pages.number_columns import Scale, choose_scale, make_cell
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.pages.series_marks import show_mark
@@ -190,7 +190,6 @@ class HistoryFigure:
 
     key: str
     title: str
-    filter: str
     metric: Metric
     companions: tuple[Metric, ...]
     url: str
@@ -249,7 +248,6 @@ def make_history_figure(
     choice: str,
     base_url: str,
     title: str,
-    filter: str,
     file_name: str,
     key: str = "history",
     **more: Any,
@@ -269,7 +267,6 @@ def make_history_figure(
     return HistoryFigure(
         key=key,
         title=title,
-        filter=filter,
         metric=asked.metric,
         companions=asked.metrics[1:],
         url=f"{address}&resolution=auto",
@@ -288,7 +285,7 @@ def make_history_figure(
 
 
 def make_series_figure(request: HttpRequest, asked: HistoryRequest, **words: str) -> HistoryFigure:
-    """Return the figure of the series of `asked.ids` on another page; words: title, filter, file_name."""
+    """Return the figure of the series of `asked.ids` on another page; words: title, file_name."""
     chosen = choose_series(parse_filter(""), ids=asked.ids)
     names = [metric.name for metric in asked.metrics]
     whole = read_history(chosen, metrics=names)
@@ -326,7 +323,6 @@ def show_history(query: QueryDict, *, key: str, base_url: str) -> HistoryFigure:
     """
     asked, chosen, history = read_asked_history(query)
     text = query.get("q", "")
-    filter = parse_filter(text)
     return make_history_figure(
         asked,
         chosen,
@@ -334,7 +330,6 @@ def show_history(query: QueryDict, *, key: str, base_url: str) -> HistoryFigure:
         choice=write_series_query(asked, text),
         base_url=base_url,
         title=format_history_title(history, asked.metric),
-        filter=describe_filter(filter),
         file_name=f"{key}-{asked.metric.name}",
         key=key,
         has_several=len(chosen.rows) > 1,

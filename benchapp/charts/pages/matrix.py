@@ -31,7 +31,6 @@ from benchapp.framework.pages.access import BadParameters, may_read, require_val
 from benchapp.framework.pages.command_lines import format_curl_command, link_chart_image, list_first_steps
 from benchapp.framework.pages.filter_bar import (
     FilterBar,
-    describe_filter,
     explain_empty,
     group_dimensions,
     link_choices,
@@ -89,7 +88,6 @@ def make_matrix_figure(matrix: Matrix, *, time_range: AskedRange, has_links: boo
     return {
         "matrix": matrix,
         "title": describe_matrix(matrix),
-        "filter": describe_filter(matrix.shown_filter),
         "counts": describe_matrix_counts(matrix),
         "changes": tuple(describe_changes(matrix)),
         "omitted": tuple(list_omitted(matrix)),

@@ -55,7 +55,6 @@ from benchapp.charts.texts.scaling_remarks import (
 )
 from benchapp.framework.pages.access import require_valid
 from benchapp.framework.pages.command_lines import format_curl_command, link_chart_image
-from benchapp.framework.pages.filter_bar import describe_filter
 from benchapp.framework.pages.number_columns import Scale, choose_scale, format_scaled
 from benchapp.framework.pages.series_marks import ShownMark, show_mark
 from benchapp.framework.pages.time_range import AskedRange, read_time_range
@@ -457,7 +456,6 @@ class ScalingFigure:
     key: str
     chart: ScalingChart
     title: str
-    filter: str
     caption: str
     sentences: tuple[Sentence, ...]
     more_sentences: tuple[Sentence, ...]
@@ -529,7 +527,6 @@ def make_scaling_figure(
         key=key,
         chart=chart,
         title=title,
-        filter=describe_filter(chart.shown_filter),
         caption=" ".join(
             [*map(describe_marks, chart.stack), *_describe_lines(chart, has_models=any(models))]
         ),

@@ -90,7 +90,6 @@ def make_evidence(request: HttpRequest, change: ChangeRow, *, title: str) -> dic
         request,
         asked,
         title=title,
-        filter=f"{change.series.scope_name}: {change.series.workload_title}",
         file_name=f"change-{change.id}",
     )
     document = {

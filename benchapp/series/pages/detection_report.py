@@ -342,7 +342,6 @@ def detection_report(request: HttpRequest, series_id: int) -> HttpResponse:
             request,
             HistoryRequest(metric=metric, ids=(row.id,), is_linked=False),
             title=title,
-            filter=row.title,
             file_name=f"detection-{row.id}-{metric.name}",
         ),
         "steps": [

@@ -464,7 +464,6 @@ def _make_figure(
 ) -> HistoryFigure:
     """Return the figure; of one series with its limit, references and time zone."""
     more |= {
-        "filter": describe_filter(bar.filter),
         "file_name": f"history-{asked.metric.name}",
         "has_several": len(chosen.rows) > 1,
         "linear_url": keep_query(request.GET, scale=None, page=None),
@@ -474,7 +473,6 @@ def _make_figure(
     if len(chosen.rows) == 1:
         (row,) = chosen.rows
         more |= {
-            "filter": row.title,
             "file_name": f"series-{row.id}-{asked.metric.name}",
             "limit": find_limit(row.profile, asked.metric.name),
             "references": list_references(find_references(row.profile, asked.metric.name, row.direction)),
