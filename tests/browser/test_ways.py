@@ -73,6 +73,7 @@ def test_theme_switch_is_kept_and_does_not_flash(visit: Visit, world: World) -> 
 def test_filter_makes_a_short_address(visit: Visit) -> None:
     page = visit("/runs/").page
 
+    page.locator(".scope > .change > summary").click()
     page.get_by_label("Profile", exact=True).select_option("quick")
     page.get_by_role("button", name="Apply").click()
 
