@@ -45,7 +45,8 @@ def test_shared_study_requests_only_its_own_files(world: World, visit: Callable[
     links = watched.page.locator("a[href]").evaluate_all(
         "links => links.map((link) => link.getAttribute('href'))"
     )
-    assert [link for link in links if not link.startswith("#")] == []
+    images = [f"{world.shared}charts/{place}.png" for place in range(1, 6)]
+    assert [link for link in links if not link.startswith("#")] == images
 
 
 def test_keys_in_a_shared_chart_open_no_page(world: World, visit: Callable[..., Watched]) -> None:
