@@ -114,6 +114,7 @@ def test_drive_that_stops_answering_is_an_incident_at_once_and_failing(client, m
     assert "1 open regression" in host
     assert "quick on /slow: no valid value since" in host
     assert "no I/O completed: the storage did not answer" in host
+    assert re.findall(r"read · (/\w+)( failing)?", host)[:2] == [("/fast", ""), ("/slow", " failing")]
     assert "no valid value since" in series["/slow"]
     assert "no valid value since" not in series["/fast"]
     assert "1 failing" in hosts

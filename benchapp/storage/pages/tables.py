@@ -359,6 +359,7 @@ def _make_pattern_line(
         if several
         else "",
         "mark": show_mark(pattern.mark, metric=metric.name),
+        "is_failing": any(each.target_name == pattern.series.target.target_name for each in host.failing),
         "chart": _make_chart(pattern, days, f"{reverse('history')}?{query}"),
     }
 
