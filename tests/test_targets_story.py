@@ -19,6 +19,7 @@ from django.db import connection
 from django.test import Client
 
 from benchapp import judge, tasks
+from benchapp.catalog.grammar import parse_filter
 from benchapp.fio import PARSER_VERSION
 from benchapp.intake.normalize import plan
 from benchapp.intake.normalize.batch import _settle, lock_sources, normalize_batch
@@ -38,6 +39,7 @@ from benchapp.models import (
     Submission,
     Subscription,
 )
+from benchapp.models.filtering import match_runs
 from benchapp.storage.actions import set_pool
 from benchapp.storage.read.hosts import read_host
 from benchapp.storage.read.patterns import read_host_patterns
@@ -266,6 +268,8 @@ def test_run_of_several_jobs_counts_the_drives_of_all() -> None:
 
     assert list_layouts() == [("sda", 1, 100, "ssd"), ("sdc", 1, 200, "ssd")]
     assert list_run_layout() == (None, 2, None, "ssd")
+    found = ("volumes:1", "volumes:2", "target:sdc", "volumes:3")
+    assert [Run.objects.filter(match_runs(parse_filter(each))).count() for each in found] == [1, 1, 1, 0]
 
 
 @pytest.mark.parametrize(("jobs", "volumes"), [(1, 2), (2, None)])
@@ -797,8 +801,8 @@ def test_preview_of_a_named_result_joins_the_series_that_it_would_continue() -> 
     preview = preview_submission(lock_sources([submission_id])[0])
 
     assert isinstance(preview, Preview)
-    (run,) = preview.runs
-    assert [each.series.pk for each in run.measurements] == [unnamed.pk, None]
+    ((_, measurements),) = preview.runs
+    assert [each.series.pk for each in measurements] == [unnamed.pk, None]
     assert preview.new_series == 1
     assert list(Series.objects.values_list("target_name", flat=True)) == [None]
 

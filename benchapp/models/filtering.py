@@ -295,7 +295,7 @@ def _match_run_term(term: Term, prefix: str = "") -> Q:
     if term.dimension == "pool":
         return _match_any(term, lambda test: _match_column(f"{prefix}host__pool", test, DIMENSIONS["pool"]))
     own = _match_term(term, f"{prefix}target__")
-    if term.dimension != "target_name" or prefix:
+    if prefix:
         return own
     # Of several targets the run itself has no name.
     measured = Measurement.objects.filter(_match_term(term, "series__"), run=OuterRef("pk"))
