@@ -85,7 +85,7 @@ from benchapp.requests.read.failing import read_failing_hosts
 from benchapp.requests.read.run_requests import RequestFilter
 from benchapp.series.pages.run_tables import BADGES
 from benchapp.series.read.dimension_values import has_series
-from benchapp.series.read.environment_changes import EnvironmentChange, read_time_zone
+from benchapp.series.read.environment_changes import EnvironmentChange, list_alternating_disks, read_time_zone
 from benchapp.series.read.levels import find_level, read_levels
 from benchapp.series.read.series import SeriesRow, read_relatives
 from benchapp.series.read.shapes import make_badges
@@ -444,9 +444,11 @@ def _show_series(
 
 
 def _describe_mixing(row: SeriesRow) -> str:
-    """Return which targets the newest run mixes, with the remedy; "" if it does not."""
+    """Return which targets the newest run mixes, or the runs over time, with the remedy; "" if none do."""
     if SEVERAL_TARGETS not in row.badges:
-        return ""
+        disks = list_alternating_disks(row.id)
+        names = f"Runs go back and forth between disks of one name: {', '.join(disks)}."
+        return f"{names} {BADGES[SEVERAL_TARGETS].advice}" if disks else ""
     newest = Measurement.objects.filter(series=row.id).order_by("-started_at", "-id")[:1]
     badges = (badge for found in newest for badge in make_badges(found.badges))
     sentences = [badge.sentence for badge in badges if badge.code == SEVERAL_TARGETS]

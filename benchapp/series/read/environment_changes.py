@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from itertools import combinations
 from typing import Annotated, Any, Final, NamedTuple
 from urllib.parse import urlencode
 
@@ -17,7 +18,7 @@ from benchapp.catalog.dimensions import DIMENSIONS
 from benchapp.catalog.grammar import Filter, write_filter
 from benchapp.catalog.metrics import cut_text
 from benchapp.framework.read.binary_columns import read_versioned
-from benchapp.models import RECENTLY_REPORTED, Environment
+from benchapp.models import RECENTLY_REPORTED, Environment, SeriesEnvironment
 from benchapp.series.read.shapes import EnvironmentRow, names_of
 
 # Facts with names of disks and mappings, which follow if a disk is replaced.
@@ -188,6 +189,29 @@ def read_environment_changes(versions: Mapping[int, str]) -> dict[int, Environme
     versions: from `read_series_versions`. The series of a pool also have the first runs of its hosts.
     """
     return read_versioned("environment changes", versions, load=partial(_read_changes, list(versions)))
+
+
+# Of a series, the newest: each upgrade adds one.
+_ENVIRONMENTS_MAXIMUM: Final = 200
+
+
+def list_alternating_disks(series_id: int) -> list[str]:
+    """Return the disks of a host's series between which its runs go back and forth, by name; one query.
+
+    None where disks were replaced once: the runs on one end before those on the other begin.
+    """
+    rows = SeriesEnvironment.objects.filter(series=series_id, series__scope__startswith="host:")
+    newest = rows.order_by("-last_at").values_list("environment__facts", "first_at", "last_at")
+    spans: dict[frozenset[str], tuple[datetime, datetime]] = {}
+    for facts, first_at, last_at in newest[:_ENVIRONMENTS_MAXIMUM]:
+        disks = frozenset(map(str, _list_disks(identify_disks(facts)).values()))
+        known_first, known_last = spans.get(disks, (first_at, last_at))
+        spans[disks] = min(known_first, first_at), max(known_last, last_at)
+    found: set[str] = set()
+    for (some, (some_from, some_to)), (others, (others_from, others_to)) in combinations(spans.items(), 2):
+        if some and others and some_from < others_to and others_from < some_to:
+            found |= some ^ others
+    return sorted(found)
 
 
 def read_time_zone(run_id: int) -> str:

@@ -1,13 +1,22 @@
 """Disks by number: another name by the kernel is no change, another disk is one."""
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from benchapp.incidents.rules.incidents import FactDifference
 from benchapp.incidents.write.suspects import RunFacts, compare_facts, flatten_environment
+from benchapp.intake.normalize.series_lookup import recalculate_environments
 from benchapp.models import Environment
-from benchapp.series.read.environment_changes import compare_environments, identify_disks
+from benchapp.series.read.environment_changes import (
+    compare_environments,
+    identify_disks,
+    list_alternating_disks,
+)
+from tests.factories import NOON, make_environment, make_measurement, make_run, make_series, make_target
+from tests.pages import Page
+from tests.visitors import sign_in
 
 
 def describe(*disks: str, first: int = 0, mounted: str = "", **numbers: Any) -> dict[str, Any]:
@@ -122,3 +131,26 @@ def test_replaced_disk_is_one_suspect() -> None:
     assert compare_facts(sides[1], sides[2]) == (
         FactDifference("disk_replaced", "Samsung 990 77a3", "Samsung 990 99b1"),
     )
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("order", "found"),
+    [
+        (("77a3", "77a3", "99b1", "99b1"), []),
+        (("77a3", "99b1", "77a3", "99b1"), ["Samsung 990 77a3", "Samsung 990 99b1"]),
+    ],
+)
+def test_disks_that_take_turns_under_one_name_are_named_on_the_page_of_their_series(
+    order: tuple[str, ...], found: list[str]
+) -> None:
+    series = make_series(target=make_target(target_name="data"))
+    environments = {disk: make_environment(facts=describe(disk)) for disk in order}
+    for place, disk in enumerate(order):
+        run = make_run(series.host, started_at=NOON + timedelta(hours=place), environment=environments[disk])
+        make_measurement(run, series, iops=1000.0)
+    recalculate_environments([series.pk])
+
+    assert list_alternating_disks(series.pk) == found
+    page = Page(sign_in().get(f"/series/{series.pk}/")).words
+    assert ("go back and forth between disks of one name" in page) == bool(found)
