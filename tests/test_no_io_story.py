@@ -123,6 +123,16 @@ def test_drive_that_stops_answering_is_an_incident_at_once_and_failing(client, m
     assert "below threshold" not in detection
 
 
+def test_second_outage_is_found_as_fast_as_the_first(monkeypatch) -> None:
+    outages = (30, 31, 36, 37)
+    reports = [make_report(run, HANGING if run in outages else read_at(speed_of(run))) for run in range(38)]
+
+    post_runs(reports, monkeypatch)
+
+    changes = Change.objects.filter(metric="iops", is_regression=True).order_by("started_at")
+    assert [(change.relative, change.state) for change in changes] == [(-1.0, "confirmed")] * 2
+
+
 @pytest.mark.parametrize(("outage", "states"), [((30,), []), ((30, 31), ["confirmed"])])
 def test_outage_of_one_run_is_no_incident_and_one_of_two_recovers(
     outage: Sequence[int], states: list[str], monkeypatch

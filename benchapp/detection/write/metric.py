@@ -242,17 +242,22 @@ def _find_changes(
 
 
 def _find_stop(values: Floats) -> DetectedChange | None:
-    """Return the change to 0 of a storage that stopped: the newest runs are 0, at least two, none of the 60 before is.
+    """Return the change to 0 of a storage that stopped: the newest runs are 0, at least two.
 
-    It needs no statistics: noise does not make a positive level 0.
+    It needs no statistics: noise does not make a positive level 0. Of the 60 runs before, earlier outages are left out;
+    where single ones are 0, another may be, too.
     """
     is_positive = values > 0
     index = int(np.flatnonzero(is_positive)[-1]) + 1 if is_positive.any() else 0
     before, after = values[:index][-MOST_KNOWN_RUNS:], values[index:]
-    is_certain = len(values) >= RUNS_MINIMUM and len(after) >= FAR_RUNS and not after.any() and before.all()
-    if not is_certain or len(before) < LEAST_LEVEL:
+    edges = np.flatnonzero(np.diff(np.concatenate(([True], before > 0, [True]))))
+    # One that began before these runs is cut off.
+    outages = (edges[1::2] - edges[::2])[edges[::2] > 0]
+    known = before[before > 0]
+    is_certain = len(values) >= RUNS_MINIMUM and len(after) >= FAR_RUNS and not after.any()
+    if not is_certain or (outages < FAR_RUNS).any() or len(known) < LEAST_LEVEL:
         return None
-    return DetectedChange(index, describe_level(before), describe_level(after), -1.0, -1.0, -1.0, chance=0.0)
+    return DetectedChange(index, describe_level(known), describe_level(after), -1.0, -1.0, -1.0, chance=0.0)
 
 
 def _find_lasting(
