@@ -13,7 +13,7 @@ def test_help_search_contents_and_copying(visit: Callable[..., Watched], world: 
     watched = visit("/incidents/")
     page = watched.page
 
-    page.get_by_role("link", name="Documentation of this page").click()
+    page.get_by_role("link", name="Documentation", exact=True).click()
     expect(page).to_have_url(re.compile(r"/docs/incidents#the-inbox$"))
     page.get_by_role("navigation", name="On this page").get_by_role("link", name="Verdicts").click()
     expect(page).to_have_url(re.compile(r"/docs/incidents#verdicts$"))

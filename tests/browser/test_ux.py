@@ -21,7 +21,11 @@ TASKS: dict[str, tuple[str, list[Click], str, str]] = {
     ),
     "Chart throughput over stripe width by volume type": (
         "/",
-        ["nav.places a:text-is('Explore')", ("link", "Stripes by volume type")],
+        [
+            "nav.places a:text-is('Explore')",
+            "summary:text-is('common charts')",
+            ("link", "Stripes by volume type"),
+        ],
         r"/scaling/\?x=stripe_count&color=volume_type",
         "stripes",
     ),

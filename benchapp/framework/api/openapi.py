@@ -264,6 +264,7 @@ _EXAMPLES: Final = {
     "instance_type": "m5.4xlarge",
     "metric": "iops",
     "metrics": "iops,latency_p99_ns",
+    "page": "/history/?q=host:db-01",
     "mount_options": "rw,noatime",
     "name": "data",
     "object_id": "db-01",
