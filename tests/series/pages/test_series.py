@@ -246,7 +246,7 @@ def test_history_asks_as_much_for_many_points_as_for_few(viewer: Client, django_
     # Session, person; count, series, last point, version; mark, twice; points, levels, changes, small steps,
     # variability, policies, planned events; zone, changes, siblings, hosts, failures, detection, latencies,
     # requests.
-    with django_assert_num_queries(24):
+    with django_assert_num_queries(25):
         viewer.get(reverse("series", args=[series.pk]))
 
 
