@@ -109,7 +109,7 @@ def _find_counted(planned: PlannedSeries) -> dict[bytes, int]:
 
 # The first parser version that has it as unknown.
 _UNKNOWN_SINCE: Final = 10
-# Without runs of before of which fio summed other jobs into one, or printed no options. Terse may have it from a text.
+# Left out: runs of an older parser in which fio summed jobs or printed no options. Terse may have it from a text.
 _FORMATS: Final = (
     "SELECT DISTINCT measurement.series_id, run.format, run.fio_version, run.parser_version >= %s"
     """ OR run.warnings @> '[{"code": "same-run-other-format"}]' AND run.format = 'terse'"""
@@ -136,7 +136,7 @@ def _find_stating_numjobs(series_ids: Collection[int]) -> set[int]:
 
 
 def _find_renamed(planned: Mapping[bytes, tuple[PlannedRun, PlannedMeasurement, bytes]]) -> dict[bytes, int]:
-    """Return the series with these keys of workloads that go on under another name than that of the measurement."""
+    """Return the series that go on although their target has another name; keys: of their workloads."""
     wanted: dict[tuple[str, bytes, str], list[tuple[str, bytes]]] = defaultdict(list)
     for key, (run, each, workload_key) in planned.items():
         wanted[run.source.scope, workload_key, each.direction].append((each.target.key.hex(), key))

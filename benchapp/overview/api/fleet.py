@@ -59,7 +59,7 @@ class FleetSubmissionsParameters(DaysParameters, FormatParameters):
 
 
 class FleetRegressionsParameters(DaysParameters, FilterParameters, FormatParameters):
-    """Which days, of which series."""
+    """The days, and the series that count."""
 
     usual_days = DAYS
 

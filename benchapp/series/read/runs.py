@@ -281,8 +281,8 @@ _PERCENTS_MAXIMUM: Final = 60
 class RunDetail:
     """One run, with host, target, environment, and submission without its body.
 
-    measurements: of its measurement_count, those from `position` on. target_names: that of its target, else those of
-    all its measurements. previous_run_id, next_run_id: of the same host and profile, by time.
+    measurements: of its measurement_count, from `position` on. target_names: of its target, else of all its
+    measurements. previous_run_id, next_run_id: of the same host and profile, by time.
     """
 
     row: Run

@@ -60,7 +60,7 @@ def list_squares(page: Page) -> dict[str, tuple[str | None, str]]:
 
 
 def mature() -> None:
-    """Store twenty runs, so that the overview is not that of a new installation."""
+    """Store twenty runs, so that the installation is no longer new."""
     add([100.0] * 20, host="lab-1")
 
 
