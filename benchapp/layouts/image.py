@@ -8,7 +8,15 @@ from typing import Any, Final
 
 from benchapp.catalog.grammar import write_filter
 from benchapp.catalog.metrics import CATALOG, Metric, format_value, format_with_unit, group_thousands
-from benchapp.charts.images.axes import LegendEntry, Plot, make_value_axis, place_legend, write_legend
+from benchapp.charts.images.axes import (
+    AXIS_HEAD,
+    AXIS_WIDTH,
+    LegendEntry,
+    Plot,
+    make_value_axis,
+    place_legend,
+    write_legend,
+)
 from benchapp.charts.images.frame import (
     GRAY_STYLE,
     LINE,
@@ -33,7 +41,6 @@ from benchapp.layouts.texts import (
 
 _ROWS_MAXIMUM: Final = 40
 _ROW_HEIGHT: Final = 32
-_LEFT_ROOM: Final = 64
 _AXIS_ROOM: Final = 38
 # From low to high latency, as on the page (static/js/charts/layouts/layouts.js).
 _STYLES: Final = (
@@ -103,7 +110,10 @@ def _draw_prices(
     rows = place_legend(entries, box.width)
     below = len(rows) * LINE + 6
     area = ImageBox(
-        box.left + _LEFT_ROOM, box.top + 6, box.width - _LEFT_ROOM - 12, box.height - 6 - _AXIS_ROOM - below
+        box.left + AXIS_WIDTH,
+        box.top + AXIS_HEAD,
+        box.width - AXIS_WIDTH - 12,
+        box.height - AXIS_HEAD - _AXIS_ROOM - below,
     )
     required = _find_required(ranking, metric)
     y = make_value_axis(

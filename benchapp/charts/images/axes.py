@@ -25,6 +25,11 @@ from benchapp.framework.times import name_zone
 _STEPS: Final = (1.0, 2.0, 2.5, 5.0, 10.0)
 _LEADS: Final = (1, 2, 5)
 _DAY_S: Final = 86_400
+# Of the labels of a value axis, left of its plot, and of its title above them.
+AXIS_WIDTH: Final = 56
+AXIS_HEAD: Final = 19
+# Where a plot would be lower than its labels.
+TOO_LOW: Final = "too low for this chart: a higher image shows it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +99,18 @@ class Plot:
         self.axes = canvas.add_axes(box)
 
     def show_values(self, axis: ValueAxis, label: str) -> None:
-        """Set limits, ticks, faint horizontal grid and title of the y axis."""
+        """Set limits, ticks, faint horizontal grid and title of the y axis: above the box."""
         axes = self.axes
         if axis.is_log:
             axes.set_yscale("log")
         axes.set_ylim(axis.low, axis.high)
-        axes.set_yticks(axis.ticks, [axis.format_tick(value) for value in axis.ticks])
-        axes.set_ylabel(axis.name(label), fontsize=TEXT_PX, color=self.colors.muted, labelpad=6)
+        ticks = axis.ticks[:: max(1, math.ceil(len(axis.ticks) * LINE / self.box.height))]
+        axes.set_yticks(ticks, [axis.format_tick(value) for value in ticks])
+        # Beside the box it would be higher than a low chart, and cover its labels.
+        left, width = self.box.left - AXIS_WIDTH, self.box.width + AXIS_WIDTH
+        self.canvas.write(
+            left, self.box.top - AXIS_HEAD, shorten_text(axis.name(label), width), color=self.colors.muted
+        )
         self.show_grid("y")
 
     def show_grid(self, axis: Literal["x", "y"]) -> None:

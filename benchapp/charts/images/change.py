@@ -12,15 +12,14 @@ from benchapp.catalog.metrics import (
     format_value,
     format_with_unit,
 )
-from benchapp.charts.images.axes import Plot, make_value_axis
+from benchapp.charts.images.axes import AXIS_HEAD, AXIS_WIDTH, Plot, make_value_axis
 from benchapp.charts.images.frame import Canvas, ImageBox, ImageOptions, draw_image, shorten_text
 from benchapp.detection.rules.levels import Quantiles
 from benchapp.framework.times import format_moment
 from benchapp.incidents.read.changes import ChangeRow, SidePoint, summarize_side
 
-_AXIS_ROOM: Final = 76
 _BELOW: Final = 46
-_HEAD: Final = 22
+_HEAD: Final = 22 + AXIS_HEAD
 # Between the sides, in places of runs.
 _GAP: Final = 2
 
@@ -46,7 +45,7 @@ def draw_change(title: str, change: ChangeRow | None, sides: _Sides | None, opti
 def _draw(canvas: Canvas, box: ImageBox, change: ChangeRow, sides: _Sides) -> None:
     metric, colors = CATALOG[change.metric], canvas.colors
     area = ImageBox(
-        box.left + _AXIS_ROOM, box.top + _HEAD, box.width - _AXIS_ROOM - 12, box.height - _HEAD - _BELOW
+        box.left + AXIS_WIDTH, box.top + _HEAD, box.width - AXIS_WIDTH - 12, box.height - _HEAD - _BELOW
     )
     plot = Plot(canvas, area)
     before, after = sides

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from benchapp.catalog.grammar import write_filter
 from benchapp.catalog.metrics import format_count, format_value, format_with_unit, lower_label
 from benchapp.charts.images.axes import (
+    AXIS_HEAD,
+    AXIS_WIDTH,
+    TOO_LOW,
     LegendEntry,
     LineLabel,
     Plot,
@@ -53,7 +56,6 @@ if TYPE_CHECKING:
 
 _COLUMNS_MAXIMUM: Final = 3
 _PANEL_HEIGHT_MINIMUM: Final = 110
-_LEFT_ROOM: Final = 64
 _AXIS_ROOM: Final = 38
 _LABEL_ROOM: Final = 18
 _GROUP_SHARE: Final = 0.82
@@ -169,14 +171,17 @@ class _ScalingPanel:
         facet = self.chart.panels[place]
         label = _LABEL_ROOM if facet.label else 0
         area = ImageBox(
-            box.left + _LEFT_ROOM,
-            box.top + label + 6,
-            box.width - _LEFT_ROOM - 12,
-            box.height - label - 6 - _AXIS_ROOM,
+            box.left + AXIS_WIDTH,
+            box.top + label + AXIS_HEAD,
+            box.width - AXIS_WIDTH - 12,
+            box.height - label - AXIS_HEAD - _AXIS_ROOM,
         )
         if facet.label:
             text = shorten_text(facet.label, area.width, weight="bold")
             self.canvas.write(area.left, box.top, text, weight="bold")
+        if area.height < LINE:
+            self.canvas.write_message(box, TOO_LOW)
+            return
         plot = Plot(self.canvas, area)
         plot.show_values(self.axis, self.chart.metric.label)
         self._show_x(plot)

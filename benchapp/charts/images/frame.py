@@ -204,7 +204,7 @@ _TITLE_LINE: Final = 20
 LINE: Final = 15
 _TITLE_LINES: Final = 2
 # The footer takes at most this share of the height.
-_FOOT_SHARE: Final = 0.3
+_FOOT_SHARE: Final = 0.2
 # Requests that wait for an image that is drawn; each occupies a thread and a connection.
 WAITING_MAXIMUM: Final = 8
 _DRAWING: Final = threading.Lock()

@@ -23,6 +23,9 @@ from benchapp.catalog.metrics import (
 )
 from benchapp.charts.images.axes import (
     AT_EDGE,
+    AXIS_HEAD,
+    AXIS_WIDTH,
+    TOO_LOW,
     LegendEntry,
     LineLabel,
     Plot,
@@ -69,9 +72,8 @@ _END_LABELS: Final = 6
 _END_ROOM: Final = 150
 _BANDS: Final = 3
 _CROWDED: Final = 400
-_LEFT_ROOM: Final = 64
 _AXIS_ROOM: Final = 36
-_PANEL_GAP: Final = 12
+_PANEL_GAP: Final = 12 + AXIS_HEAD
 # The rows below the chart take at most this share of its box.
 _ROWS_SHARE: Final = 0.35
 _ENVIRONMENT_GAP: Final = 48
@@ -137,10 +139,10 @@ def _find_span(history: SeriesHistory) -> tuple[datetime, datetime] | None:
 
 def _place_panels(box: ImageBox, count: int) -> list[ImageBox]:
     """Return the plot areas, the first one twice as high as the others; room for axes is left out."""
-    left, width = box.left + _LEFT_ROOM, box.width - _LEFT_ROOM
-    height = box.height - _AXIS_ROOM - (count - 1) * _PANEL_GAP
+    left, width = box.left + AXIS_WIDTH, box.width - AXIS_WIDTH
+    height = box.height - AXIS_HEAD - _AXIS_ROOM - (count - 1) * _PANEL_GAP
     share = height / (count + 1) if count > 1 else height
-    places, top = [], box.top
+    places, top = [], box.top + AXIS_HEAD
     for place in range(count):
         own = (2 * share if count > 1 else share) if place == 0 else share
         places.append(ImageBox(left, top, width, own))
@@ -175,6 +177,9 @@ class _HistoryPanel:
     def draw(self, box: ImageBox, *, is_last: bool) -> None:
         has_ends = 1 < len(self.lines) <= _END_LABELS and self.canvas.options.width >= 640
         area = ImageBox(box.left, box.top, box.width - (_END_ROOM if has_ends else 4), box.height)
+        if area.height < LINE:
+            self.canvas.write_message(area, TOO_LOW)
+            return
         plot = Plot(self.canvas, area)
         plot.show_values(self.axis, self.metric.label)
         plot.show_times(*self.span, has_labels=is_last)

@@ -10,14 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchapp.catalog.metrics import format_count, format_value
-from benchapp.charts.images.axes import Plot, ValueAxis, make_value_axis, spread_apart
+from benchapp.charts.images.axes import AXIS_HEAD, AXIS_WIDTH, Plot, ValueAxis, make_value_axis, spread_apart
 from benchapp.charts.images.frame import LINE, Canvas, ImageBox, ImageOptions, assign_styles, draw_image
 from benchapp.charts.read.latency import FAN, Fan
 from benchapp.framework.read.binary_columns import from_us
 from benchapp.framework.times import format_moment
 from benchapp.series.read.series import SeriesRow
 
-_AXIS_ROOM: Final = 76
 _END_ROOM: Final = 116
 _BELOW: Final = 46
 # Of the bands from the inside out: lighter toward the tail.
@@ -51,7 +50,12 @@ def _draw(
 
     plot = Plot(
         canvas,
-        ImageBox(box.left + _AXIS_ROOM, box.top, box.width - _AXIS_ROOM - _END_ROOM, box.height - _BELOW),
+        ImageBox(
+            box.left + AXIS_WIDTH,
+            box.top + AXIS_HEAD,
+            box.width - AXIS_WIDTH - _END_ROOM,
+            box.height - AXIS_HEAD - _BELOW,
+        ),
     )
     axis = make_value_axis(np.concatenate(list(lines.values())).tolist(), "ns", is_log=True)
     plot.show_values(axis, "Completion latency")

@@ -98,6 +98,14 @@ def test_every_chart_is_an_svg_and_a_png_that_depend_on_its_data_alone(reader, s
     assert reader.get(f"/api/v1/charts/{kind}.gif?{query}").status_code == 404
 
 
+@pytest.mark.parametrize("size", ["width=400&height=300", "width=320&height=240&metrics=iops,latency_p99_ns"])
+def test_title_of_the_value_axis_is_above_its_labels_in_a_small_image(reader, series, size):
+    drawn = reader.get(f"/api/v1/charts/history.svg?q=host:db-1&{size}").content.decode()
+
+    assert "rotate(-90" not in drawn
+    assert ("too low for this chart" in drawn) == ("metrics" in size)
+
+
 def test_history_names_host_metric_filter_runs_spread_changes_and_zone(reader, series):
     make_incident(changes=[make_change(series, before=1000.0, after=800.0, started_at=NOON)])
 
