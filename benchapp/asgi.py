@@ -143,8 +143,8 @@ def _answer_refusal(scope: Scope, problem: Problem) -> HttpResponse:
 async def _read_body(scope: Scope, receive: Receive, held: HeldBody) -> Wire:
     """Return the body; raises Problem for a sender who may not send one of its size."""
     headers = read_headers(scope)
-    authorization, cookies = (
-        headers.get(name, b"").decode("latin-1") for name in (b"authorization", b"cookie")
+    authorization, date, cookies = (
+        headers.get(name, b"").decode("latin-1") for name in (b"authorization", b"date", b"cookie")
     )
     is_result = scope["path"] in PATHS and scope["method"] == "POST"
     if is_result:
@@ -153,7 +153,7 @@ async def _read_body(scope: Scope, receive: Receive, held: HeldBody) -> Wire:
     limit = SMALL_BODY_BYTES
     if announces_more(scope, SMALL_BODY_BYTES) and (is_result or _find_view(scope["path"]) in _LARGE_VIEWS):
         check = (
-            partial(authenticate_sender, authorization)
+            partial(authenticate_sender, authorization, date)
             if is_result
             else partial(require_editor, authorization, cookies)
         )

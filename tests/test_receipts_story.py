@@ -1,6 +1,7 @@
 """What the server receives, and when: rejected results, wrong clocks, and one drive of two that is silent."""
 
 from datetime import datetime, timedelta
+from email.utils import format_datetime
 from typing import Any
 from uuid import uuid4
 
@@ -49,7 +50,7 @@ def deliver(token: str, at: datetime, *, clock: timedelta = timedelta(0), **chan
     """Post a run that ended now by the clock of its host, have the workers do what they do, and return the answer."""
     times = {"started_at": (at + clock - MINUTE).isoformat(), "finished_at": (at + clock).isoformat()}
     with at_time(at):
-        answer = post(pack_envelope(**times | changes), token)
+        answer = post(pack_envelope(**times | changes), token, headers={"date": format_datetime(at + clock)})
         assert answer.status == 202
         tasks.normalize()
     assert isinstance(answer.body, ReceiptAnswer)
@@ -136,11 +137,18 @@ def test_result_that_is_no_longer_rejected_is_no_attempt(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    ("clock", "ahead_s"),
-    [(timedelta(seconds=20), None), (10 * MINUTE, 600), (300 * DAY, 300 * 86_400), (-300 * DAY, None)],
+    ("clock", "state", "age"),
+    [
+        (timedelta(seconds=80), "", ""),
+        (-timedelta(seconds=80), "", ""),
+        (10 * MINUTE, "ahead", "10 min"),
+        (-10 * MINUTE, "behind", "10 min"),
+        (300 * DAY, "ahead", "300 d"),
+        (-300 * DAY, "behind", "300 d"),
+    ],
 )
-def test_silence_is_judged_by_receipt_and_a_clock_that_is_ahead_is_shown(
-    clock: timedelta, ahead_s: int | None, client: Client, monkeypatch: pytest.MonkeyPatch
+def test_silence_is_judged_by_receipt_and_a_clock_that_is_wrong_is_shown(
+    clock: timedelta, state: str, age: str, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token = make_nightly(monkeypatch, "/data")
     deliver(token, NOON, clock=clock)
@@ -149,12 +157,27 @@ def test_silence_is_judged_by_receipt_and_a_clock_that_is_ahead_is_shown(
     silent = read_host(client, NOON + 1.3 * DAY)
 
     assert (late["silent_since"], silent["silent_since"]) == (None, "2026-11-22T18:00:00Z")
-    assert late["clock_ahead_s"] == ahead_s
+    assert late["clock_offset_s"] == (clock.total_seconds() if state else None)
     client.force_login(make_user())
-    page = client.get("/hosts/db-1/").content.decode()
-    assert ("its newest result ended after its receipt" in page) == (ahead_s is not None)
+    words = Page(client.get("/hosts/db-1/")).words
+    assert ("as its agent said on" in words) == bool(state)
+    assert f"{state} by {age}" in words or not state
     deliver(token, NOON + DAY)
-    assert read_host(client, NOON + DAY)["clock_ahead_s"] is None
+    assert read_host(client, NOON + DAY)["clock_offset_s"] is None
+
+
+@pytest.mark.parametrize(
+    "date", ["yesterday", "", "Sat, 21 Nov 2026 12:00:00", "Sat, 99 Nov 99999 12:00:00 GMT"]
+)
+def test_date_of_a_sender_that_is_no_time_is_no_error(
+    date: str, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = make_nightly(monkeypatch, "/data")
+
+    with at_time(NOON):
+        assert post(pack_envelope(), token, headers={"date": date}).status == 202
+
+    assert read_host(client, NOON)["clock_offset_s"] is None
 
 
 def test_runs_of_one_drive_do_not_hide_the_silence_of_another(

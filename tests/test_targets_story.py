@@ -47,6 +47,7 @@ from benchapp.storage.rules.target_name import MeasuredTarget
 from tests.envelopes import make_envelope
 from tests.factories import NOON, make_user
 from tests.fio.outputs import read_bytes
+from tests.pages import Page
 from tests.stories import at_time, silence_queue
 from tests.test_no_io_story import HANGING, IDLE, read_at
 
@@ -172,7 +173,7 @@ def test_run_names_its_drives_in_title_layout_and_findings(client: Client) -> No
 
     assert "<h1>db-1, sda, sdb: " in page
     assert "<dt>Names</dt><dd>sda, sdb</dd>" in page
-    finding = "the storage did not answer. The values are 0."
+    finding = "sdb did not answer. The values are 0."
     assert f'{finding}</span> <span class="muted">job1, sdb</span>' in page
 
 
@@ -492,7 +493,9 @@ def test_slow_drive_is_named_in_the_title_and_compared_with_other_hosts(
 
 
 @pytest.mark.parametrize("arguments", [(), ("--dry-run",)])
-def test_command_lists_what_is_split(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_split_is_listed_by_the_command_and_in_the_audit_record(
+    arguments: tuple[str, ...], client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
     with before_names():
         post_drives(2, speeds={"sda": 500, "sdb": 480})
         post_drives(1, host="db-2", speeds={"sda": 500})
@@ -506,6 +509,9 @@ def test_command_lists_what_is_split(arguments: tuple[str, ...], capsys: pytest.
     assert ": sda, sdb" in printed
     names = {None} if arguments else {"sda", "sdb"}
     assert set(Series.objects.values_list("target_name", flat=True)) == names
+    client.force_login(make_user(Role.ADMIN))
+    page = Page(client.get("/audit/")).words
+    assert ("4k random read · iodepth 4 × 1 job · ≤ 60 s on db-1, sdb" in page) == (not arguments)
 
 
 @pytest.mark.django_db(transaction=True)

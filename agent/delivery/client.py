@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass, field, replace
+from email.utils import formatdate
 from enum import Enum
 from functools import partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, InvalidURL
@@ -166,6 +167,8 @@ class Client:
                 **({"Authorization": f"Bearer {self._token}"} if self._token else {}),
                 "Accept": "application/json",
                 "User-Agent": f"bench-agent/{__version__}",
+                # The server compares it with its own clock.
+                "Date": formatdate(usegmt=True),
                 **headers,
             },
         )

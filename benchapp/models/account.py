@@ -194,6 +194,7 @@ class AuditKind(models.TextChoices):
     RUN_REQUEST = "run_request", "Run request"
     SAVED_VIEW = "saved_view", "Saved view"
     SCHEDULE = "schedule", "Schedule"
+    SERIES = "series", "Series"
     SQL_ROLE = "sql_role", "SQL role"
     STUDY = "study", "Study"
     SUBMISSION = "submission", "Submission"

@@ -98,8 +98,8 @@ class Host(models.Model):
         default=0, db_default=0, help_text="results that the full spool of its agent dropped"
     )
     dropped_at = models.DateTimeField(null=True, blank=True, help_text="host's clock, of the last one")
-    clock_ahead_s = models.PositiveIntegerField(
-        null=True, blank=True, help_text="by its newest result at least; null: up to 30 s"
+    clock_offset_s = models.BigIntegerField(
+        null=True, blank=True, help_text="positive: ahead of the server; null: unknown, or up to 90 s"
     )
     retired_at = models.DateTimeField(null=True, blank=True)
     run_count = models.PositiveIntegerField(default=0, db_default=0)

@@ -26,6 +26,8 @@ _SECRET_LENGTH: Final = 43  # 256 bits in URL-safe base64
 _CRC_LENGTH: Final = 8
 _ALPHABET: Final = "abcdefghijklmnopqrstuvwxyz0123456789"
 _LAST_USED_RESOLUTION: Final = timedelta(minutes=10)
+# Less may be the time that a request takes, or a clock that was just set.
+_CLOCK_OFFSET_FROM_S: Final = 90
 ENROLLMENT_LIFETIME: Final = timedelta(hours=24)
 # A secret that was replaced because it leaked must not be valid for longer.
 OVERLAP_MAXIMUM: Final = timedelta(days=30)
@@ -197,8 +199,8 @@ def _log(event: str, token: ApiToken, *, by: User | None, via: str, **more: str)
     )
 
 
-def read_token(text: str) -> ApiToken:
-    """Return the valid token with its host and record its use. Raises TokenRefused."""
+def read_token(text: str, *, sent_at: datetime | None = None) -> ApiToken:
+    """Return the valid token with its host and record its use. sent_at: sender's clock. Raises TokenRefused."""
     public_id, secret = require_format(text)
     token = _find_token(public_id)
     if token is None or not hmac.compare_digest(bytes(token.digest), _digest(secret)):
@@ -212,7 +214,7 @@ def read_token(text: str) -> ApiToken:
         raise TokenRefused(
             "host-retired", f"host {token.host.name} is retired: reactivate it or enroll it again"
         )
-    _note_use(token, now)
+    _note_use(token, now, sent_at)
     return token
 
 
@@ -240,20 +242,27 @@ def _find_token(public_id: str) -> ApiToken | None:
     return token
 
 
-def _note_use(token: ApiToken, now: datetime) -> None:
+def _note_use(token: ApiToken, now: datetime, sent_at: datetime | None) -> None:
     if token.last_used_at is None or now - token.last_used_at >= _LAST_USED_RESOLUTION:
         ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
-        if token.host_id is not None:
-            _note_host(token.host_id, now)
+        if token.host is not None:
+            offset_s = token.host.clock_offset_s if sent_at is None else _measure_offset(sent_at, now)
+            _note_host(token.host.pk, now, offset_s)
 
 
-def _note_host(host_id: int, now: datetime) -> None:
+def _measure_offset(sent_at: datetime, now: datetime) -> int | None:
+    """Return by how many seconds the clock of a sender is ahead; negative: behind; None up to 90 s."""
+    offset_s = round((sent_at - now).total_seconds())
+    return None if abs(offset_s) <= _CLOCK_OFFSET_FROM_S else offset_s
+
+
+def _note_host(host_id: int, now: datetime, clock_offset_s: int | None) -> None:
     """Note when a host was last seen. Skipped while a worker stores its results, so that no POST waits for that."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "UPDATE benchapp_host SET last_seen_at = %s WHERE id ="
+            "UPDATE benchapp_host SET last_seen_at = %s, clock_offset_s = %s WHERE id ="
             " (SELECT id FROM benchapp_host WHERE id = %s FOR NO KEY UPDATE SKIP LOCKED)",
-            [now, host_id],
+            [now, clock_offset_s, host_id],
         )
 
 

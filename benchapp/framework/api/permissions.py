@@ -1,5 +1,7 @@
 """Who sends a request, and what roles and scopes allow."""
 
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 from django.conf import settings
@@ -40,7 +42,7 @@ class TokenAuthentication(BaseAuthentication):
         header = request.headers.get("Authorization", "")
         if not header:
             return None
-        token = authenticate_bearer(header)
+        token = authenticate_bearer(header, date=request.headers.get("Date", ""))
         note_token(token)
         note_reader(is_stranger=token.scope not in (Scope.READ, Scope.ADMIN))
         return TokenUser(token), token
@@ -50,11 +52,11 @@ class TokenAuthentication(BaseAuthentication):
         return "Bearer"
 
 
-def authenticate_bearer(header: str) -> ApiToken:
-    """Return the valid token of an Authorization header; Problem 401 otherwise."""
+def authenticate_bearer(header: str, *, date: str = "") -> ApiToken:
+    """Return the valid token of an Authorization header; Problem 401 otherwise. date: the header Date, if sent."""
     text = require_bearer(header)
     try:
-        return read_token(text)
+        return read_token(text, sent_at=_read_date(date))
     except TokenRefused as refusal:
         raise _refuse(refusal.code, str(refusal)) from refusal
 
@@ -69,6 +71,15 @@ def require_bearer(header: str) -> str:
     except TokenRefused as refusal:
         raise _refuse(refusal.code, str(refusal)) from refusal
     return text.strip()
+
+
+def _read_date(header: str) -> datetime | None:
+    """Return the time of a header Date; None if it is missing or no time."""
+    try:
+        moment = parsedate_to_datetime(header)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def _refuse(code: str, detail: str) -> Problem:

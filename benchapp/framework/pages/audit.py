@@ -32,6 +32,7 @@ _PAGES: Final[Mapping[str, str]] = {
     AuditKind.INCIDENT: "incident",
     AuditKind.PLANNED_EVENT: "planned_event",
     AuditKind.RUN: "run",
+    AuditKind.SERIES: "series",
     AuditKind.STUDY: "study",
     AuditKind.SUBMISSION: "upload",
     AuditKind.SUBSCRIPTION: "subscription",

@@ -258,9 +258,9 @@ class Answer:
 Validate = Callable[[IncomingSubmission, AcceptResult], ApiAnswer]
 
 
-def authenticate_sender(authorization: str) -> ApiToken:
-    """Return the token of a host that may post; raises Problem 401 or 403."""
-    token = authenticate_bearer(authorization)
+def authenticate_sender(authorization: str, date: str) -> ApiToken:
+    """Return the token of a host that may post, by two headers; raises Problem 401 or 403."""
+    token = authenticate_bearer(authorization, date=date)
     if token.scope != TokenScope.INGEST or token.host_id is None:
         raise Problem(
             403,
@@ -273,7 +273,7 @@ def authenticate_sender(authorization: str) -> ApiToken:
 
 def answer_post(post: Post, *, validate: Validate) -> Answer:
     """Check, store, answer; raises Problem."""
-    token = authenticate_sender(post.headers.get("authorization", ""))
+    token = authenticate_sender(*(post.headers.get(name, "") for name in ("authorization", "date")))
     assert token.host_id is not None
     _LIMITS.check(token.host_id)
     body = unpack_wire(post.wire, limit=settings.UNPACKED_LIMIT_BYTES)

@@ -16,14 +16,14 @@ from django.utils import timezone
 
 from benchapp.fio import PARSER_VERSION
 from benchapp.framework.write.conflicts import end_if_frozen, retry_conflicts
-from benchapp.intake.normalize.plan import Plan, find_clock_ahead_s, plan_reported, plan_submission
+from benchapp.intake.normalize.plan import Plan, plan_reported, plan_submission
 from benchapp.intake.normalize.sender_context import SubmissionSource, Unstorable
 from benchapp.intake.normalize.series_lookup import count_new_series, judge_new_series
 from benchapp.intake.normalize.store import Stored, store_plans
 from benchapp.intake.normalize.time_limit import DOCUMENT_LIMIT_S, TookTooLong, limit_time
 from benchapp.intake.posts.envelope import BadEnvelope, read_envelope
 from benchapp.intake.posts.submissions import unpack
-from benchapp.models import Attempt, Host, Kind, State, Submission
+from benchapp.models import Attempt, Kind, State, Submission
 from benchapp.models.submission import REJECTED_CODE
 from benchapp.requests.write.polling import settle_requests
 from benchapp.storage.read.hosts import read_name_mappings
@@ -282,7 +282,6 @@ def _settle(ids: Sequence[UUID]) -> Batch:
     stored = store_plans(plans)
     count_new_series(added, now=now)
     _mark_stored(plans, now)
-    _note_clocks(plans)
     _reject(rejections, now)
     settle_requests(
         [plan.source.submission_id for plan in plans],
@@ -355,19 +354,6 @@ def _mark_stored(plans: Iterable[Plan], now: datetime) -> None:
     Submission.objects.filter(
         id__in=[plan.source.submission_id for plan in plans], state=State.RECEIVED
     ).update(state=State.STORED, settled_at=now, parser_version=PARSER_VERSION)
-
-
-def _note_clocks(plans: Sequence[Plan]) -> None:
-    """Keep how far the clocks of agents are ahead of the server's, by their newest results of a batch."""
-    ahead_s = {
-        plan.source.host_id: find_clock_ahead_s(plan.source.received_at, plan.finished_at)
-        for plan in plans
-        if plan.source.kind == Kind.ENVELOPE
-    }
-    known = dict(Host.objects.filter(pk__in=ahead_s).values_list("pk", "clock_ahead_s")) if ahead_s else {}
-    for host_id, seconds in ahead_s.items():
-        if known.get(host_id) != seconds:
-            Host.objects.filter(pk=host_id).update(clock_ahead_s=seconds)
 
 
 def _reject(rejections: Sequence[Rejection], now: datetime) -> None:

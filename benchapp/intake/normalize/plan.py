@@ -45,9 +45,6 @@ from benchapp.storage.write.hosts import canonical_json, environment_key, key_of
 # Terse lines have the date of the text beside them.
 _PRINTED_DATES: Final = ("normal", "terse")
 _CLOCK_TOLERANCE: Final = timedelta(days=1)
-# Less may be the duration of a request, or a clock that was just set. More has no meaning: a thousand days.
-_CLOCK_AHEAD_FROM_S: Final = 30
-_CLOCK_AHEAD_MAXIMUM_S: Final = 86_400_000
 _OLDEST: Final = datetime(2000, 1, 1, tzinfo=UTC)
 # More concurrent workloads are named by a digest: 20 000 jobs that each list the others would exhaust the memory.
 _CONCURRENT_NAMED: Final = 8
@@ -115,12 +112,11 @@ class PlannedRun:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The rows of one submission. finished_at: when it ended, as its sender states, however implausible."""
+    """The rows of one submission."""
 
     source: SubmissionSource
     runs: tuple[PlannedRun, ...]
     agent: SendingAgent
-    finished_at: datetime | None = None
 
     @property
     def failure(self) -> str:
@@ -164,7 +160,7 @@ def plan_submission(source: SubmissionSource) -> Plan:
                 f"the result has more than {MEASUREMENTS_MAXIMUM} measurements: run fewer jobs at a time, or send each"
                 " report separately",
             )
-    return Plan(source, tuple(runs), sender.agent, sender.finished_at)
+    return Plan(source, tuple(runs), sender.agent)
 
 
 def _check_repeated(sender: SenderContext, report: Report) -> None:
@@ -298,15 +294,6 @@ def _list_starts(sender: SenderContext, document: Document) -> Iterator[datetime
             yield moment
 
 
-def find_clock_ahead_s(received_at: datetime, finished_at: datetime | None) -> int | None:
-    """Return by how much the clock of a sender is ahead at least: what ended after its receipt; None up to 30 s.
-
-    A clock that is behind looks like a result that was delivered late.
-    """
-    ahead_s = round((finished_at - received_at).total_seconds()) if finished_at else 0
-    return min(ahead_s, _CLOCK_AHEAD_MAXIMUM_S) if ahead_s > _CLOCK_AHEAD_FROM_S else None
-
-
 def _is_plausible(moment: datetime, source: SubmissionSource) -> bool:
     """Return whether a clock may have shown a time: not before 2000, and at most a day after the receipt."""
     return _OLDEST <= moment <= source.received_at + _CLOCK_TOLERANCE
@@ -410,6 +397,7 @@ def _plan_measurements(
         document.groups, specs, targets, workloads, keys, former_keys, contexts, strict=True
     ):
         names = shared.get((target.key, workload_key), ()) if stated_name else target.measured.parts
+        context = replace(context, target_name=target.fields["target_name"])
         if not stated_name and group.server_number:
             name = group.hostname or "fio's client"
             context = replace(context, targets=_list_servers(document, group), stated_name=name)

@@ -18,6 +18,7 @@ from django.utils import timezone
 
 from benchapp.catalog.metrics import CATALOG, cut_text
 from benchapp.fio import PARSER_VERSION
+from benchapp.framework.write.audit import record_write
 from benchapp.intake.normalize.batch import (
     ATTEMPTS_MAXIMUM,
     BATCH_BYTES,
@@ -30,7 +31,19 @@ from benchapp.intake.normalize.batch import (
 from benchapp.intake.normalize.plan import Plan
 from benchapp.intake.normalize.sender_context import SubmissionSource
 from benchapp.intake.normalize.store import store_plans
-from benchapp.models import REREAD, Attempt, Measurement, Run, Series, State, Submission, TargetMapping, Trace
+from benchapp.models import (
+    REREAD,
+    Attempt,
+    AuditKind,
+    Measurement,
+    Run,
+    Series,
+    State,
+    Submission,
+    TargetMapping,
+    Trace,
+)
+from benchapp.series.read.titles import describe_workload, name_place
 
 # Relative difference of floating-point sums in another order.
 _TOLERANCE: Final = 1e-12
@@ -333,6 +346,7 @@ def renormalize_batch(
         outcome.lost.update(before[submission_id].count_points())
         outcome.lost.subtract(after[submission_id].count_points())
     _move_changes(moved)
+    _record_splits(outcome)
     outcome.recovered = _settle(planned_ids)
     return outcome
 
@@ -347,6 +361,21 @@ def _move_changes(moved: Collection[tuple[int, int, int]]) -> None:
     if rows:
         with connection.cursor() as cursor:
             cursor.execute(_MOVE_CHANGES, [list(column) for column in zip(*rows, strict=True)])
+
+
+def _record_splits(outcome: ReparseOutcome) -> None:
+    """Record each series that begins with measurements of another one, which it mixed with those of other targets."""
+    sources = {new_id: (old_id, name) for old_id, _, new_id, name in outcome.moves if old_id != new_id}
+    for series in Series.objects.filter(pk__in=sources):
+        source_id, name = sources[series.pk]
+        if series.measurement_count == -outcome.lost[series.pk]:
+            record_write(
+                AuditKind.SERIES,
+                "split",
+                object_id=series.pk,
+                name=f"{describe_workload(series, direction=series.direction)} on {name_place(series.scope, name)}",
+                after={"target_name": name, "was_part_of_series": source_id},
+            )
 
 
 def _settle(ids: Sequence[UUID]) -> int:

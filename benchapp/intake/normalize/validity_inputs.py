@@ -77,6 +77,7 @@ class RunContext:
     failure: RunFailure | None = None
     targets: tuple[str, ...] = ()
     stated_name: str = ""
+    target_name: str | None = None
 
 
 def read_run_context(
@@ -247,6 +248,7 @@ def collect_validity_inputs(
         error=group.error,
         failure=failure,
         did_io=did_io(direction),
+        target_name=context.target_name,
         iops=direction.iops,
         bandwidth_bytes_per_s=direction.bandwidth_bytes_per_s,
         runtime_s=direction.runtime_s,

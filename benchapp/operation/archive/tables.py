@@ -98,7 +98,7 @@ TABLES: Final = {
     table.name: table
     for table in (
         ArchiveTable("authors", User, ("id", "username")),
-        _describe("hosts", Host),
+        _describe("hosts", Host, dropped=("clock_ahead_s",)),
         _describe("targets", Target),
         _describe("workloads", Workload),
         _describe("environments", Environment),

@@ -166,6 +166,7 @@ class ValidityInputs:
     error: int | None = None
     failure: RunFailure | None = None
     did_io: bool = True
+    target_name: str | None = None
     iops: float | None = None
     bandwidth_bytes_per_s: float | None = None
     runtime_s: float | None = None
@@ -309,9 +310,10 @@ def _describe_failure(inputs: ValidityInputs) -> Badge:
 
 def _describe_silence(inputs: ValidityInputs) -> Badge:
     runtime_s = inputs.runtime_s or 0.0
+    who = inputs.target_name or "the storage"
     return Badge(
         "no-io",
-        f"No I/O completed in {format_time(runtime_s * 1e9)}: the storage did not answer. The values are 0.",
+        f"No I/O completed in {format_time(runtime_s * 1e9)}: {who} did not answer. The values are 0.",
         {"runtime_s": runtime_s},
     )
 

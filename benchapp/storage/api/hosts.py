@@ -96,10 +96,10 @@ class HostAnswer(ApiAnswer, kw_only=True, frozen=True):
     dropped_at: Annotated[
         Time | None, Meta(description="when it dropped the last one, by the clock of the host")
     ]
-    clock_ahead_s: Annotated[
+    clock_offset_s: Annotated[
         int | None,
         Meta(
-            description="its newest result ended so long after its receipt; null: its clock is not ahead by 30 s"
+            description="its clock is so much ahead, behind if negative, to 10 minutes; null: unknown, or up to 90 s"
         ),
     ]
     retired_at: Time | None

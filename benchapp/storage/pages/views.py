@@ -271,7 +271,7 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
     )
     context = {
         "host": row,
-        "clock_ahead": format_age(timezone.now() - timedelta(seconds=row.clock_ahead_s or 0)),
+        "clock_offset": format_age(timezone.now() - timedelta(seconds=abs(row.clock_offset_s or 0))),
         "is_agent_outdated": is_outdated(row.agent_version, read_agent_version()),
         "shipped_version": read_agent_version(),
         "new_series_per_day": settings.HOST_NEW_SERIES_PER_DAY,

@@ -100,7 +100,7 @@ class HostRow:
     """One host.
 
     last_seen_at: the server's clock; dropped_count, dropped_at: results that the full spool of its agent dropped, and
-    when the last one by the host's clock; clock_ahead_s: by its newest result; run_count: all its runs;
+    when the last one by the host's clock; clock_offset_s: ahead if positive, None up to 90 s; run_count: all its runs;
     new_series_today: how many series its results added since midnight UTC, of HOST_NEW_SERIES_PER_DAY. schedule: None
     if not reported. failing: its profiles that give no valid values, for longest first. mark: the open regressions of
     its series, which are those of its pool if it has one.
@@ -115,7 +115,7 @@ class HostRow:
     agent_installation: str
     dropped_count: int
     dropped_at: datetime | None
-    clock_ahead_s: int | None
+    clock_offset_s: int | None
     retired_at: datetime | None
     run_count: int
     new_series_today: int
@@ -241,7 +241,7 @@ _COLUMNS: Final = (
         "agent_installation",
         "retired_at",
     ),
-    *("dropped_count", "dropped_at", "clock_ahead_s", "run_count"),
+    *("dropped_count", "dropped_at", "clock_offset_s", "run_count"),
 )
 _READ: Final = (
     *_COLUMNS,

@@ -11,7 +11,7 @@ _TRACES = {
 # Columns that a file does not have: what hosts report, secrets, states, and the incident that an event mutes.
 LEFT_OUT = {
     "hosts": {
-        *("agent_version", "agent_installation", "dropped_at", "dropped_count", "clock_ahead_s"),
+        *("agent_version", "agent_installation", "dropped_at", "dropped_count", "clock_offset_s"),
         *("last_seen_at", "retired_at", "run_count", "new_series_on", "new_series_count"),
         *("schedule", "schedule_reported_by", "schedule_since_at"),
     },
