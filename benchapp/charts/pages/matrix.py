@@ -48,6 +48,8 @@ from benchapp.layouts.texts import NOTHING_MISSING
 from benchapp.series.read.dimension_values import has_series
 
 CHOSEN: Final = ("metric", "x", "rows", "facet")
+# Of the surface of a workload: its columns and its rows.
+SURFACE: Final = ("iodepth", "numjobs")
 # Up to this many columns leave room for a second panel in the row.
 _FEW_COLUMNS: Final = 4
 
@@ -99,6 +101,14 @@ def make_matrix_figure(matrix: Matrix, *, time_range: AskedRange, has_links: boo
         "image_url": link_chart_image(f"/api/v1/matrix?{query}") if has_links else "",
         "file_name": f"matrix-{matrix.metric.name}-over-{matrix.x.dimension.name}",
     }
+
+
+def link_surface(filter: Filter, metric: str, **bounds: str) -> str:
+    """Return the address of the matrix of a metric over queue depth and jobs. bounds: of the time range."""
+    chosen = {"q": write_filter(filter), "metric": metric, "x": SURFACE[0], "rows": SURFACE[1], **bounds}
+    return (
+        f"{reverse('matrix')}?{urlencode({name: each for name, each in chosen.items() if each}, safe=':,/*')}"
+    )
 
 
 def _join(values: Sequence[str]) -> str | None:

@@ -11,6 +11,7 @@ from django.views.decorators.http import require_safe
 from benchapp.catalog.dimensions import CONDITIONS, DIMENSIONS
 from benchapp.catalog.grammar import Filter, write_filter, write_value
 from benchapp.catalog.metrics import lower_label
+from benchapp.charts.pages.matrix import SURFACE, link_surface
 from benchapp.charts.pages.scaling_figure import (
     PATH,
     apply_fixed,
@@ -22,7 +23,7 @@ from benchapp.charts.pages.scaling_figure import (
 from benchapp.charts.read.axes import GROUP, GROUPS_MAXIMUM, PARTS_MAXIMUM, add_axis_value, split_axis
 from benchapp.charts.read.chart import BadChart
 from benchapp.charts.read.scaling import read_scaling
-from benchapp.charts.read.scaling_defaults import FixedDimension
+from benchapp.charts.read.scaling_defaults import FixedDimension, add_fixed_terms
 from benchapp.charts.read.scaling_shapes import (
     METRICS_MAXIMUM,
     NONE,
@@ -100,6 +101,7 @@ def scaling(request: HttpRequest) -> HttpResponse:
         "common_charts": _link_common_charts(bar.text),
         "groups_url": _link_groups(chart),
         "next": show_next_runs(plan_scaling_runs(chart), nothing=NOTHING_MISSING) if has_next_runs else None,
+        "surface_url": _link_surface(chart),
         "next_url": f"{link_chart(chart, next_runs='1')}#next-runs" if can_plan else "",
         "groups_maximum": GROUPS_MAXIMUM,
         "has_more": _has_more(asked),
@@ -114,8 +116,7 @@ def scaling(request: HttpRequest) -> HttpResponse:
 
 def _make_pickers(chart: ScalingChart, query: QueryDict) -> list[tuple[str, str, list[tuple[str, Any]]]]:
     """Return the words of the line of controls: what is said before each, the word, and its grouped choices."""
-    axes = [name for axis in (chart.x, chart.color, chart.facet) if axis for name in split_axis(axis.name)]
-    varying = {*axes, *(fixed.dimension for fixed in chart.fixed)}
+    varying = _find_varying(chart)
     groups = [("", [(GROUP, "Group")])] if chart.groups else []
 
     def link(
@@ -155,6 +156,23 @@ def _make_pickers(chart: ScalingChart, query: QueryDict) -> list[tuple[str, str,
         choices = [("", link_choices(query, "fix", _make_fixed(fixed, chart.metric)))]
         words.append(("·", describe_values(fixed.dimension, fixed.values), choices))
     return words
+
+
+def _link_surface(chart: ScalingChart) -> str:
+    """Return the address of the matrix over queue depth and jobs; "" unless both vary."""
+    if not _find_varying(chart) >= set(SURFACE):
+        return ""
+    others = [each for each in chart.fixed if each.dimension not in SURFACE]
+    filter = add_fixed_terms(chart.request.filter, others)
+    return link_surface(filter, chart.metric.base, **dict(chart.request.bounds))
+
+
+def _find_varying(chart: ScalingChart) -> set[str]:
+    """Return the dimensions that vary: those of the axes, and those that were fixed because they do."""
+    axes = [axis for axis in (chart.x, chart.color, chart.facet) if axis]
+    return {name for axis in axes for name in split_axis(axis.name)} | {
+        each.dimension for each in chart.fixed
+    }
 
 
 def _link_common_charts(text: str) -> list[tuple[str, str]]:

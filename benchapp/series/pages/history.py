@@ -13,8 +13,8 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 from django.views.decorators.vary import vary_on_headers
 
-from benchapp.catalog.dimensions import DIMENSIONS, FACT_NAMES
-from benchapp.catalog.grammar import Filter, write_filter
+from benchapp.catalog.dimensions import DIMENSIONS, FACT_NAMES, name_pattern
+from benchapp.catalog.grammar import Filter, Term, Test, write_filter
 from benchapp.catalog.metrics import (
     CATALOG,
     Metric,
@@ -36,6 +36,7 @@ from benchapp.charts.pages.history import (
     write_query,
     write_series_query,
 )
+from benchapp.charts.pages.matrix import link_surface
 from benchapp.charts.read.chart import list_chart_thresholds
 from benchapp.charts.read.history import (
     LINES_MAXIMUM,
@@ -87,7 +88,7 @@ from benchapp.series.pages.run_tables import BADGES
 from benchapp.series.read.dimension_values import has_series
 from benchapp.series.read.environment_changes import EnvironmentChange, list_alternating_disks, read_time_zone
 from benchapp.series.read.levels import find_level, read_levels
-from benchapp.series.read.series import SeriesRow, read_relatives
+from benchapp.series.read.series import SeriesRow, read_relatives, varies_in_depth_and_jobs
 from benchapp.series.read.shapes import make_badges
 from benchapp.series.validity.rules import SEVERAL_TARGETS
 
@@ -416,6 +417,9 @@ def _show_series(
         "series": row,
         "host_names": host_names,
         "siblings": siblings,
+        "surface_url": link_surface(_match_surface(row), metric.name)
+        if varies_in_depth_and_jobs(row)
+        else "",
         "failing_hosts": read_failing_hosts(
             host_names, profile=row.profile, target_name=row.target.target_name or ""
         ),
@@ -441,6 +445,20 @@ def _show_series(
         ),
         "here": request.get_full_path(),
     }
+
+
+def _match_surface(row: SeriesRow) -> Filter:
+    """Return the filter of the pattern and block size of a series on its host or pool."""
+    kind, _, name = row.scope.partition(":")
+    values: dict[str, Any] = {
+        kind: name,
+        "pattern": name_pattern(row.workload.rw, row.direction),
+        "block_size_bytes": row.workload.block_size_bytes,
+    }
+    tests = {
+        name: Test("unknown") if value is None else Test("=", (value,)) for name, value in values.items()
+    }
+    return Filter(tuple(Term(name, (test,)) for name, test in tests.items()), ())
 
 
 def _describe_mixing(row: SeriesRow) -> str:

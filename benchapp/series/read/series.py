@@ -6,7 +6,7 @@ from datetime import datetime
 from statistics import median_low
 from typing import Any, Final
 
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet
 
 from benchapp.catalog.grammar import Filter
 from benchapp.catalog.metrics import CATALOG
@@ -149,6 +149,22 @@ def read_relatives(series: SeriesRow) -> tuple[tuple[str, ...], dict[int, str]]:
         .values_list("id", "direction")
     )
     return _list_hosts(series), dict(siblings)
+
+
+def varies_in_depth_and_jobs(series: SeriesRow) -> bool:
+    """Return whether the pattern and block size of a series were measured with several of both; one query."""
+    counts: dict[str, int] = (
+        with_points()
+        .filter(
+            scope=series.scope,
+            direction=series.direction,
+            rw=series.workload.rw,
+            block_size_bytes=series.workload.block_size_bytes,
+            target_id__in=Series.objects.filter(pk=series.id).values("target_id"),
+        )
+        .aggregate(*(Count(name, distinct=True) for name in ("iodepth", "numjobs")))
+    )
+    return min(counts.values()) > 1
 
 
 def read_series_version(series_id: int) -> str | None:

@@ -2,6 +2,7 @@
 
 import csv
 from datetime import UTC, datetime, timedelta
+from itertools import product
 
 import pytest
 from django.test import Client
@@ -13,7 +14,7 @@ from benchapp.framework.times import format_age
 from benchapp.judge import judge_series
 from benchapp.models import Incident, Run, Series
 from tests.detection.write.judging import make_level
-from tests.factories import make_environment, make_host, make_series, make_target, make_workload
+from tests.factories import add_series, make_environment, make_host, make_series, make_target, make_workload
 from tests.pages import Page
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -295,3 +296,24 @@ def test_cell_of_several_series_links_to_all_their_histories(viewer: Client) -> 
         in (page.words)
     )
     assert viewer.get(cell["href"]).status_code == 200
+
+
+def test_surface_of_depth_and_jobs_is_one_click_from_scaling_and_from_a_series(viewer: Client) -> None:
+    host = make_host("db-1")
+    for depth, jobs in product((1, 8), (1, 4)):
+        workload = make_workload(iodepth=depth, numjobs=jobs)
+        series = add_series([1000.0 * depth * jobs], host=host, workload=workload)
+    alone = add_series([1000.0], host=host, workload=make_workload(rw="randwrite"))
+
+    for address in ("/scaling/?q=rw:randread&x=iodepth", f"/series/{series.pk}/"):
+        (link,) = [each for each in Page(viewer.get(address)).links if "x=iodepth&rows=numjobs" in each]
+        matrix = viewer.get(link).context["figure"]["matrix"]
+        assert [line.label for line in matrix.panels[0].lines] == ["1 job", "4 jobs"]
+        assert [cell.median for line in matrix.panels[0].lines for cell in line.cells] == [
+            1e3,
+            8e3,
+            4e3,
+            32e3,
+        ]
+
+    assert "rows=numjobs" not in viewer.get(f"/series/{alone.pk}/").content.decode()

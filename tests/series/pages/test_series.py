@@ -244,9 +244,9 @@ def test_history_asks_as_much_for_many_points_as_for_few(viewer: Client, django_
     series = add_series([1000.0] * 30)
 
     # Session, person; count, series, last point, version; mark, twice; points, levels, changes, small steps,
-    # variability, policies, planned events; zone, changes, siblings, hosts, failures, detection, latencies,
-    # requests.
-    with django_assert_num_queries(25):
+    # variability, policies, planned events; zone, changes, siblings, hosts, depths and jobs, failures, detection,
+    # latencies, requests.
+    with django_assert_num_queries(26):
         viewer.get(reverse("series", args=[series.pk]))
 
 
