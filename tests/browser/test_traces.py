@@ -1,8 +1,6 @@
 """How a run went within itself: drawn from the API, walked by keys, saved as a picture; and the report of a run."""
 
-import struct
 from collections.abc import Callable
-from pathlib import Path
 
 from tests.browser.watch import Watched
 from tests.browser.world import HOSTILE, World
@@ -49,21 +47,6 @@ def test_numbers_are_behind_a_disclosure(visit: Visit, world: World) -> None:
 
     assert watched.page.is_visible(table)
     assert watched.page.locator(f"{IOPS} details table >> nth=0 >> tbody tr").count() == 60
-
-
-def test_picture_of_a_panel_carries_its_words(visit: Visit, world: World, tmp_path: Path) -> None:
-    watched = visit(world.traced_run)
-    watched.wait_for_charts()
-
-    with watched.page.expect_download() as download:
-        watched.page.click(f"{IOPS} [data-save-image]")
-    download.value.save_as(tmp_path / "trace.png")
-
-    width, height = struct.unpack(">II", (tmp_path / "trace.png").read_bytes()[16:24])
-    area = watched.page.locator(f"{IOPS} canvas").bounding_box()
-    assert download.value.suggested_filename.endswith("-iops.png")
-    assert width == (int(area["width"]) + 32) * 2
-    assert height > (int(area["height"]) + 60) * 2
 
 
 def test_failure_is_said_once_and_can_be_tried_again(visit: Visit, world: World) -> None:

@@ -68,7 +68,7 @@ test("percentiles of 0 ns and 100 % have no place on the axes", () => {
 test("a previous run is thin, dashed and named, and the cursor starts on this run", () => {
   const points = [{ percent: 99, value: 1000 }];
   const line = { name: "a", rw: "randread", direction: "read", points };
-  const prepared = preparePercentiles([line, { ...line, before: "41" }]);
+  const prepared = preparePercentiles([line, { ...line, isBefore: true, run: "previous run 41" }]);
   const [own, before] = buildPercentiles(prepared, { colors }).data.datasets;
 
   assert.deepEqual(prepared.marks.map((mark) => mark.name), ["previous run 41", "a"]);
@@ -80,7 +80,7 @@ test("previous runs have the colors and names of this run's lines", () => {
   const points = [{ percent: 99, value: 1000 }];
   const lines = ["read", "write"].flatMap((direction) => {
     const line = { name: direction, rw: "randrw", direction, points };
-    return [line, { ...line, before: "7" }];
+    return [line, { ...line, isBefore: true, run: "previous run 7" }];
   });
   const prepared = preparePercentiles(lines);
 

@@ -17,6 +17,7 @@ from django.views.decorators.http import require_safe
 
 from benchapp.catalog.grammar import Filter
 from benchapp.catalog.metrics import CATALOG
+from benchapp.charts.pages.percentiles import compare_percentiles
 from benchapp.charts.read.comparison import (
     DEFAULT_METRICS,
     SERIES_IDS_MAXIMUM,
@@ -381,6 +382,9 @@ def compare(request: HttpRequest) -> HttpResponse:
         context["is_same"] = is_same and any(map(request.GET.get, CompareForm.base_fields))
     else:
         context |= _make_context(request, show_comparison(request.GET, key="compare"))
+        runs = [form.cleaned_data[name] for name in ("a_run", "b_run")]
+        if all(runs):
+            context["percentiles"], context["unpaired"] = compare_percentiles(*runs)
     return render(request, "charts/comparison/comparison.html", context, status=400 if errors else 200)
 
 

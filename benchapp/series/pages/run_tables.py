@@ -30,6 +30,7 @@ from benchapp.series.read.runs import (
     RunDetail,
     RunRow,
     compare_to_levels,
+    name_measurements,
 )
 from benchapp.series.read.shapes import BADGE_CODES, BadgeRow
 from benchapp.series.read.titles import describe_block_size, describe_workload
@@ -191,21 +192,6 @@ def _describe_level(levels: Sequence[LevelComparison]) -> dict[str, Any] | None:
 def find_usual_kinds(run: RunDetail) -> LatencyKinds:
     """Return the most common latency kinds of a run."""
     return choose_usual(map(find_kinds, run.measurements))
-
-
-def name_measurements(measurements: Sequence[Measurement]) -> list[str]:
-    """Return a short unique name for each measurement, with direction or number if needed."""
-    several = len({measurement.job_name for measurement in measurements}) < len(measurements)
-    names = [
-        f"{measurement.job_name or measurement.series.rw}{f' · {measurement.series.direction}' if several else ''}"
-        for measurement in measurements
-    ]
-    counts, numbers = Counter(names), Counter[str]()
-    unique = []
-    for name in names:
-        numbers[name] += 1
-        unique.append(f"{name} #{numbers[name]}" if counts[name] > 1 else name)
-    return unique
 
 
 def format_results(run: RunDetail) -> str:

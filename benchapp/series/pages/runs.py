@@ -1,7 +1,6 @@
 """Runs: list with filters, and one run with all values, percentiles and traces; exclude it from medians."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from django.contrib import messages
@@ -12,7 +11,6 @@ from django.views.decorators.http import require_POST, require_safe
 
 from benchapp.catalog.metrics import (
     CATALOG,
-    KIND_NAMES,
     PERCENTILES,
     cut_text,
     describe_error,
@@ -20,6 +18,7 @@ from benchapp.catalog.metrics import (
     format_percent,
     format_value,
 )
+from benchapp.charts.pages.percentiles import make_percentile_table
 from benchapp.framework.csv_export import CONTENT_TYPE, write_csv
 from benchapp.framework.pages.access import may_read, needs_role, read_person
 from benchapp.framework.pages.command_lines import format_curl_command, list_first_steps
@@ -33,12 +32,11 @@ from benchapp.framework.pages.filter_bar import (
     settle_filter,
 )
 from benchapp.framework.pages.list_entries import read_position, turn_page
-from benchapp.framework.pages.number_columns import Scale, choose_scale, format_scaled
+from benchapp.framework.pages.number_columns import choose_scale, format_scaled
 from benchapp.framework.pages.page_context import RANGED, make_base_url, write_kept
 from benchapp.framework.pages.selection import KINDS
 from benchapp.framework.pages.time_range import describe_bounds
 from benchapp.framework.queue import wake_up
-from benchapp.intake.normalize.measurement import describe_missing
 from benchapp.intake.posts.envelope import BadEnvelope, read_envelope
 from benchapp.intake.posts.submissions import unpack
 from benchapp.intake.read import RawBody, read_raw_body
@@ -54,13 +52,10 @@ from benchapp.series.pages.run_tables import (
     list_quality_findings,
     make_measurement_lines,
     make_run_lines,
-    name_measurements,
 )
 from benchapp.series.read.dimension_values import has_runs
 from benchapp.series.read.runs import (
-    FEW_SAMPLES,
     MEASUREMENTS_SHOWN,
-    SATURATED,
     RunDetail,
     RunFilter,
     RunRow,
@@ -227,96 +222,6 @@ def _make_table(trace: TraceRow) -> dict[str, Any]:
             for place, (at_s, count) in enumerate(zip(trace.at_s, trace.count, strict=True))
         ),
     }
-
-
-@dataclass(frozen=True, slots=True)
-class PercentileTable:
-    """Percentiles of a run, in one unit. kind: latency kind; "latency" if there are several.
-
-    omitted_count: percentiles without a column.
-    """
-
-    percents: tuple[str, ...]
-    omitted_count: int
-    scale: Scale
-    kind: str
-    lines: tuple[dict[str, Any], ...]
-
-    @property
-    def has_chart(self) -> bool:
-        """Return whether the chart has any point."""
-        return any(
-            cell["raw"] is not None and not cell["reason"] for line in self.lines for cell in line["cells"]
-        )
-
-    @property
-    def has_before(self) -> bool:
-        """Return whether the table includes a previous run."""
-        return any(line["before_run_id"] is not None for line in self.lines)
-
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """Return why the chart omits some, empty if it shows all."""
-        withheld = (cell for line in self.lines for cell in line["cells"] if cell["reason"])
-        marks = (
-            (("≥" if cell["text"].startswith("≥") else "In parentheses"), cell["reason"]) for cell in withheld
-        )
-        return tuple(f"{mark}, not in the chart: {reason}." for mark, reason in dict.fromkeys(marks))
-
-
-def make_percentile_table(run: RunDetail, before: Mapping[int, Measurement]) -> PercentileTable | None:
-    """Return the percentiles of all measurements that have any; None if none has.
-
-    before: measurement id → previous measurement of the series, at the same percentiles.
-    """
-    names = name_measurements(run.measurements)
-    pairs = [pair for pair in zip(run.measurements, names, strict=True) if pair[0].percentiles]
-    if not pairs:
-        return None
-    percents, omitted_count = list_percents(measurement for measurement, _ in pairs)
-    scale = choose_scale(
-        [value for measurement, _ in pairs for value in measurement.percentiles.values()], "ns"
-    )
-    kinds = sorted({measurement.latency_kind for measurement, _ in pairs})
-
-    def make_line(measurement: Measurement, name: str, before_run_id: int | None = None) -> dict[str, Any]:
-        return {
-            "name": name,
-            "rw": measurement.series.rw,
-            "direction": measurement.series.direction,
-            "kind": KIND_NAMES.get(measurement.latency_kind, "") if len(kinds) > 1 else "",
-            "cells": tuple(_make_cells(measurement, percents, scale=scale)),
-            "before_run_id": before_run_id,
-        }
-
-    lines = []
-    for measurement, name in pairs:
-        lines.append(make_line(measurement, name))
-        if (earlier := before.get(measurement.id)) is not None:
-            lines.append(make_line(earlier, name, earlier.run_id))
-    return PercentileTable(
-        percents=tuple(f"{percent:.10g}" for percent in percents),
-        omitted_count=omitted_count,
-        scale=scale,
-        kind="latency" if len(kinds) > 1 else KIND_NAMES.get(kinds[0], "latency"),
-        lines=tuple(lines),
-    )
-
-
-def _make_cells(
-    measurement: Measurement, percents: Sequence[float], *, scale: Scale
-) -> Iterator[dict[str, Any]]:
-    values = measurement.percentile_values
-    for percent in percents:
-        value = values.get(percent)
-        code = find_withheld(measurement, percent)
-        text = format_scaled(value, scale)
-        yield {
-            "percent": f"{percent:.10g}",
-            "text": {FEW_SAMPLES: f"({text})", SATURATED: f"≥ {text}"}.get(code, text),
-            "raw": value,
-            "reason": describe_missing(code) if code else "",
-        }
 
 
 RUNS_ON_A_PAGE: Final = 50

@@ -361,6 +361,21 @@ def list_measurements(
     return tuple(rows[position : None if limit is None else position + limit])
 
 
+def name_measurements(measurements: Sequence[Measurement]) -> list[str]:
+    """Return a short unique name for each measurement, with direction or number if needed."""
+    several = len({measurement.job_name for measurement in measurements}) < len(measurements)
+    names = [
+        f"{measurement.job_name or measurement.series.rw}{f' · {measurement.series.direction}' if several else ''}"
+        for measurement in measurements
+    ]
+    counts, numbers = Counter(names), Counter[str]()
+    unique = []
+    for name in names:
+        numbers[name] += 1
+        unique.append(f"{name} #{numbers[name]}" if counts[name] > 1 else name)
+    return unique
+
+
 def find_withheld(measurement: Measurement, percent: float) -> str:
     """Return why a percentile (0 to 100) is withheld, as a code of `missing`; "" if it is not.
 

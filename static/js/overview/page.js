@@ -1,13 +1,13 @@
 // The overview: loads its chart after the page, and starts it.
 import { showDeferred } from "../charts/shared/deferred.js";
-import { startChart, startImageButton } from "../charts/shared/chart_frame.js";
+import { startChart } from "../charts/shared/chart_frame.js";
 import { startNavigation } from "../site/navigation.js";
 import { buildBars, describeBar, findNearestBar, prepareBars } from "./bars.js";
 
 function startFigure(figure) {
   const box = figure.querySelector(".chart-box");
   const bars = prepareBars(JSON.parse(figure.querySelector('script[type="application/json"]').textContent));
-  const { getChart, placeOf, drawCopy } = startChart(box, (look) => buildBars(bars, look));
+  const { getChart, placeOf } = startChart(box, (look) => buildBars(bars, look));
   const points = {
     count: bars.times.length,
     elementAt: (index) => ({ datasetIndex: 0, index }),
@@ -15,8 +15,6 @@ function startFigure(figure) {
     findNearest: ({ x }) => findNearestBar(bars.times.map((_, index) => placeOf({ datasetIndex: 0, index }).x), x),
   };
   startNavigation(box, figure.querySelector(".chart-readout"), { getChart, points });
-  const describe = () => ({ title: figure.dataset.title, filter: figure.dataset.filter, note: figure.querySelector("figcaption").textContent.trim() });
-  startImageButton(figure.closest(".panel"), { drawCopy, describe });
 }
 
 const startFigures = (place) => place.querySelectorAll("[data-regressions]").forEach(startFigure);

@@ -12,7 +12,16 @@ from benchapp.charts.read import comparison
 from benchapp.charts.read.comparison import Side, compare_sides
 from benchapp.charts.texts.comparison import make_lines
 from benchapp.models import Host
-from tests.factories import NOON, add_series, make_host, make_target, make_workload
+from tests.factories import (
+    NOON,
+    add_series,
+    make_host,
+    make_measurement,
+    make_run,
+    make_series,
+    make_target,
+    make_workload,
+)
 from tests.pages import Page
 from tests.shared_rows import shared_rows
 
@@ -239,3 +248,27 @@ def test_time_in_an_address_is_shown_as_it_is(viewer: Client, two_hosts: None) -
 
     (field,) = [tag for _, tag in page.tags if tag.get("name") == "a_from"]
     assert (field["type"], field["value"]) == ("text", "2026-01-01T02:10:00Z")
+
+
+def test_two_runs_have_their_latency_distributions_side_by_side(viewer: Client) -> None:
+    """Pairs have one workload; what only one of the runs has is counted."""
+    runs = []
+    for factor, patterns in ((1, ["randread"]), (2, ["randread", "randwrite"])):
+        run = make_run(make_host(f"db-{factor}"))
+        for rw in patterns:
+            series = make_series(host=run.host, target=run.target, workload=make_workload(rw=rw))
+            percentiles = {"50": 100_000 * factor, "99": 400_000 * factor}
+            make_measurement(run, series, job_name=rw, iops=1000.0, percentiles=percentiles)
+        runs.append(run)
+    a, b = runs
+
+    page = viewer.get(reverse("compare"), {"a_run": a.pk, "b_run": b.pk})
+
+    lines = page.context["percentiles"].lines
+    assert [(line["name"], line["run"], line["cells"][1]["raw"]) for line in lines] == [
+        ("randread", f"B: run {b.pk}", 800_000),
+        ("randread", f"A: run {a.pk}", 400_000),
+        ("randwrite", f"B: run {b.pk}", 800_000),
+    ]
+    assert "1 distribution without a counterpart" in Page(page).words
+    assert "percentiles" not in viewer.get(reverse("compare"), {"a_run": a.pk, "b": "host:db-2"}).context

@@ -1,13 +1,13 @@
-// The ratios of a comparison: drawn from the JSON in the page, with keyboard navigation and PNG download.
+// The ratios of a comparison: drawn from the JSON in the page, with keyboard navigation.
 import { buildComparison, describeRatio, prepareComparison } from "./comparison.js";
-import { startChart, startImageButton } from "../shared/chart_frame.js";
+import { startChart } from "../shared/chart_frame.js";
 import { startNavigation } from "../../site/navigation.js";
 
 /** Start one figure. */
 export function startComparison(figure) {
   const box = figure.querySelector(".chart-box");
   const comparison = prepareComparison(JSON.parse(figure.querySelector("script").textContent));
-  const { getChart, placeOf, drawCopy } = startChart(box, (look) => buildComparison(comparison, { ...look, baseline: figure.dataset.baseline }));
+  const { getChart, placeOf } = startChart(box, (look) => buildComparison(comparison, { ...look, baseline: figure.dataset.baseline }));
   startNavigation(box, figure.querySelector(".chart-readout"), {
     getChart,
     points: {
@@ -18,7 +18,6 @@ export function startComparison(figure) {
       open: (index) => goTo(comparison.entries[index].url),
     },
   });
-  startImageButton(figure, { drawCopy, describe: () => ({ title: figure.dataset.title, filter: figure.dataset.filter }) });
 }
 
 function findNearestLine(heights, y) {

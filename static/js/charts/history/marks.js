@@ -50,8 +50,8 @@ export function drawMarks(panel, { colors, isCrowded, hasNames, changes, planned
   };
 }
 
-/** The path of a mark of a shape around (x, y), as Chart.js names shapes; open shapes are strokes alone. */
-export function tracePoint(ctx, { shape, x, y, radius }) {
+// The path of a mark of a shape around (x, y), as Chart.js names shapes; open shapes are strokes alone.
+function tracePoint(ctx, { shape, x, y, radius }) {
   ctx.beginPath();
   const r = radius;
   if (shape === "triangle") {

@@ -5,7 +5,7 @@ import { buildFan, describeColumn, prepareFan } from "./fan.js";
 import { buildHeat, colorOf, describeCell, findCell, isDarkPaper, MINIMUM_SHARE, moveCell, prepareHeat } from "./heatmap.js";
 import { styleOf } from "../shared/palette.js";
 import { PAGE_ZONE } from "../shared/zones.js";
-import { showProblem, startChart, startImageButton } from "../shared/chart_frame.js";
+import { showProblem, startChart } from "../shared/chart_frame.js";
 import { onThemeChange, readColors } from "../shared/colors.js";
 import { moveBy } from "../../site/navigation.js";
 
@@ -101,8 +101,6 @@ class LatencyChart {
     }
     this.chart = startChart(this.box, (look) => this.build(look));
     this.listen();
-    const { title, filter } = this.figure.dataset;
-    startImageButton(this.figure, { drawCopy: this.chart.drawCopy, describe: () => ({ title, filter }) });
   }
 
   select(current) {

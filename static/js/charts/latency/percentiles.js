@@ -11,17 +11,17 @@ export const MOST_END_LABELS = 6;
 const BEFORE_DASH = [4, 4];
 
 /**
- * Prepare lines [{name, rw, direction, before, points: [{percent, value (ns)}]}], ascending by percent.
- * before: id of the previous run, whose line has the same style but fainter; undefined for this run.
+ * Prepare lines [{name, run, rw, direction, isBefore, points: [{percent, value (ns)}]}], ascending by percent.
+ * run: its name, "" without one. isBefore: of the run to compare with, whose line has the same style but fainter.
  * 0 ns and 100 % cannot be placed on these axes and are omitted; the table has them.
  */
 export function preparePercentiles(lines) {
-  const own = lines.filter(({ before }) => before === undefined);
+  const own = lines.filter(({ isBefore }) => !isBefore);
   const styles = new Map(assignStyles(own).map((style, place) => [own[place].name, style]));
-  const nameBefore = ({ name, before }) => (own.length === 1 ? `previous run ${before}` : `${name}, previous run ${before}`);
-  const drawn = [...own, ...lines.filter(({ before }) => before !== undefined)].map((line) => ({
+  const nameLine = ({ name, run }) => (own.length === 1 && run ? run : [name, run].filter(Boolean).join(", "));
+  const drawn = [...own, ...lines.filter(({ isBefore }) => isBefore)].map((line) => ({
     ...line,
-    name: line.before === undefined ? line.name : nameBefore(line),
+    name: nameLine(line),
     style: styles.get(line.name) ?? styleOf(line),
     points: line.points.filter(({ percent, value }) => value > 0 && percent < 100),
   }));
@@ -76,9 +76,8 @@ function listEnds(chart, lines) {
 }
 
 // Previous run: thin and dashed, with small hollow marks.
-function makeDataset({ name, before, style, points }, colors) {
+function makeDataset({ name, isBefore, style, points }, colors) {
   const color = colors.series[style.color];
-  const isBefore = before !== undefined;
   return {
     label: name,
     data: points.map(({ percent, value }) => ({ x: ninesOf(percent), y: value })),

@@ -31,12 +31,6 @@ export function drawHatches(styles, colors) {
   };
 }
 
-/** Fill a box as a bar is filled: in the color that is set, with its lines. */
-export function fillHatched(ctx, box, angles, colors) {
-  ctx.fillRect(box.left, box.top, box.width, box.height);
-  hatch(ctx, box, angles, colors);
-}
-
 function hatch(ctx, { left, top, width, height }, angles, { paper }) {
   if (!(height > 1) || angles.length === 0) {
     return;

@@ -1,10 +1,8 @@
-// What every chart on a page shares: skeleton, error messages with retry, redrawing on a change of theme, PNG.
-import { formatMoment } from "./zones.js";
+// What every chart on a page shares: skeleton, error messages with retry, redrawing on a change of theme.
 import { onThemeChange, readColors, readFontFamily } from "./colors.js";
 
 // Narrower boxes have a legend instead of labels at the ends of lines.
 const NARROW_BELOW_PX = 560;
-const IMAGE_RATIO = 2;
 
 /** Show in place of the drawing what went wrong, with a button that tries again. */
 export function showProblem(box, message, retry) {
@@ -47,7 +45,7 @@ export function onWidthChange(box, callback) {
 
 /**
  * Draw a chart and draw it anew when the theme or the width changes. makeConfig: ({colors, width, isNarrow}) → configuration; width: of the box, px.
- * Returns {getChart, redraw, placeOf, drawCopy}.
+ * Returns {getChart, redraw, placeOf}.
  */
 export function startChart(box, makeConfig) {
   const canvas = box.querySelector("canvas");
@@ -73,41 +71,5 @@ export function startChart(box, makeConfig) {
     getChart: () => chart,
     redraw: draw,
     placeOf: ({ datasetIndex, index }) => chart.getDatasetMeta(datasetIndex).data[index],
-    drawCopy: (ratio) => drawCopy(canvas, build(), ratio),
   };
-}
-
-/** Let the PNG button of a figure without an image of the server save its chart. drawCopy: (ratio) → canvas, or its promise; describe: () → {title, filter, note}, note: the spread. */
-export function startImageButton(figure, { drawCopy: drawAt, describe }) {
-  const button = figure.querySelector("[data-save-image]");
-  if (button === null) {
-    return;
-  }
-  button.hidden = false;
-  button.addEventListener("click", async () => {
-    // Loaded on demand: few readers save an image.
-    const [{ saveImage }, { readLegend }] = await Promise.all([import("./image.js"), import("./image_legend.js")]);
-    // The link with the automatic choices, which keeps showing the same.
-    const address = document.querySelector('link[rel="canonical"]')?.href ?? location.href;
-    const date = formatMoment(Date.now());
-    saveImage(await drawAt(IMAGE_RATIO), {
-      ratio: IMAGE_RATIO,
-      texts: { ...describe(), date, address },
-      legend: readLegend(figure),
-      colors: readColors(),
-      family: readFontFamily(),
-      fileName: button.dataset.saveImage,
-    });
-  });
-}
-
-// The same chart once more, as sharp as the file shall be: the one on the page has the screen's resolution.
-function drawCopy(canvas, config, ratio) {
-  const copy = document.createElement("canvas");
-  copy.width = canvas.clientWidth;
-  copy.height = canvas.clientHeight;
-  config.options.responsive = false;
-  config.options.devicePixelRatio = ratio;
-  new globalThis.Chart(copy, config);
-  return copy;
 }

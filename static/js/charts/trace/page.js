@@ -3,7 +3,7 @@ import { getJson } from "../../site/api.js";
 import { findNearest } from "../shared/marks.js";
 import { buildPercentiles, describeMark as describePercentile, MOST_END_LABELS, preparePercentiles } from "../latency/percentiles.js";
 import { buildTrace, describeMark as describeTracePoint, prepareTrace } from "./trace.js";
-import { isNarrowBox, onWidthChange, showProblem, startChart, startImageButton } from "../shared/chart_frame.js";
+import { isNarrowBox, onWidthChange, showProblem, startChart } from "../shared/chart_frame.js";
 import { startNavigation } from "../../site/navigation.js";
 
 function readLines() {
@@ -12,7 +12,8 @@ function readLines() {
     name: row.dataset.name,
     rw: row.dataset.rw,
     direction: row.dataset.direction,
-    before: row.dataset.before,
+    run: row.dataset.run ?? "",
+    isBefore: row.dataset.before !== undefined,
     points: [...row.querySelectorAll("[data-percent]:not([data-few])")]
       .filter((cell) => cell.dataset.value !== "")
       .map((cell) => ({ percent: Number(cell.dataset.percent), value: Number(cell.dataset.value) })),
@@ -22,26 +23,26 @@ function readLines() {
 
 function showLegend(figure, lines) {
   const legend = figure.querySelector("[data-legend]");
-  const hasBefore = lines.some(({ before }) => before !== undefined);
+  const hasBefore = lines.some(({ isBefore }) => isBefore);
   const box = figure.querySelector(".chart-box");
   const show = () => {
     legend.hidden = !hasBefore && lines.length <= MOST_END_LABELS && !isNarrowBox(box);
   };
   show();
   onWidthChange(box, show);
-  for (const { name, before, style } of lines) {
+  for (const { name, isBefore, style } of lines) {
     const item = document.createElement("li");
     const key = document.createElement("span");
-    key.className = `key ${before === undefined ? style.shape : "before"} ${style.color}`;
+    key.className = `key ${isBefore ? "before" : style.shape} ${style.color}`;
     item.append(key, name);
     legend.append(item);
   }
 }
 
-// Start one figure with keyboard navigation and image export.
+// Start one figure with keyboard navigation.
 function startFigure(figure, { marks, build, describe }) {
   const box = figure.querySelector(".chart-box");
-  const { getChart, placeOf, drawCopy } = startChart(box, build);
+  const { getChart, placeOf } = startChart(box, build);
   startNavigation(box, figure.querySelector(".chart-readout"), {
     getChart,
     points: {
@@ -51,8 +52,6 @@ function startFigure(figure, { marks, build, describe }) {
       findNearest: (pixel) => findNearest(marks.map((mark) => placeOf(mark.element)), pixel),
     },
   });
-  const { title, filter } = figure.dataset;
-  startImageButton(figure, { drawCopy, describe: () => ({ title, filter }) });
 }
 
 function startPercentiles(figure) {

@@ -381,7 +381,7 @@ def test_last_good_run_before_stands_below_with_its_percentiles(viewer: Client) 
 
     (row,) = (tag for name, tag in page.tags if name == "tr" and "data-before" in tag)
     values = [tag["data-value"] for _, tag in page.tags if tag.get("data-percent") == "99"]
-    assert row["data-before"] == str(runs[1].pk)
+    assert row["data-run"] == f"previous run {runs[1].pk}"
     assert values == [str(1000 + runs[3].pk), str(1000 + runs[1].pk)]
     assert f"previous run {runs[1].pk}" in page.words
     assert not any("data-before" in tag for _, tag in first.tags)
