@@ -23,6 +23,7 @@ from benchapp.framework.pages.list_entries import (
     describe_entry,
     turn_page,
 )
+from benchapp.framework.pages.live import updates_itself
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.pages.time_range import read_time_range
 from benchapp.framework.times import name_zone
@@ -31,8 +32,6 @@ from benchapp.incidents.pages.maintenance import MomentInput, convert_moments, f
 from benchapp.models import Deletion, DeletionState, Role
 
 _ROWS_ON_A_PAGE: Final = 50
-# Between two loads of the page of a deletion in progress.
-_REFRESH_S: Final = 3
 _SELECTED_MAXIMUM: Final = 1000
 ACTIONS: Final[Mapping[str, tuple[Callable[..., Deletion], str]]] = {
     "cancel": (DELETIONS.cancel, "The runs are being restored."),
@@ -179,6 +178,7 @@ def _read_asked(request: HttpRequest, errors: list[str]) -> dict[str, str]:
 @never_cache
 @require_safe
 @may_read
+@updates_itself
 def deletion(request: HttpRequest, deletion_id: int) -> HttpResponse:
     """Show one deletion with its progress and activity."""
     row = read_deletion(deletion_id)
@@ -187,7 +187,6 @@ def deletion(request: HttpRequest, deletion_id: int) -> HttpResponse:
     context = {
         **describe_entry(request, row, title=format_deletion_title(row), path="deletions"),
         "selection": describe_selection(row),
-        "refresh_s": _REFRESH_S if row.is_due else None,
     }
     return render(request, "corrections/deletion.html", context)
 

@@ -380,12 +380,19 @@ class RunRequest(models.Model):
         return name_person(self.created_by)
 
     @property
-    def progress(self) -> float | None:
-        """Return the share of the duration that has passed, 0 to 0.99; None unless it is running."""
+    def remaining_s(self) -> float | None:
+        """Return the part of the duration that is left, negative if it takes longer; None unless it is running."""
         if self.state != RunRequestState.RUNNING or self.started_at is None or not self.duration_s:
             return None
-        elapsed_s = (timezone.now() - self.started_at).total_seconds()
-        return min(max(elapsed_s / self.duration_s, 0.0), 0.99)
+        return self.duration_s - (timezone.now() - self.started_at).total_seconds()
+
+    @property
+    def progress(self) -> float | None:
+        """Return the share of the duration that has passed, 0 to 0.99; None unless it is running."""
+        remaining_s = self.remaining_s
+        if remaining_s is None or not self.duration_s:
+            return None
+        return min(max(1 - remaining_s / self.duration_s, 0.0), 0.99)
 
 
 class RequestPolicy(models.Model):

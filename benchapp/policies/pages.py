@@ -36,6 +36,7 @@ from benchapp.framework.pages.list_entries import (
     describe_entry,
     turn_page,
 )
+from benchapp.framework.pages.live import updates_itself
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.queue import wake_dry_run
 from benchapp.framework.write.conflicts import BadValue
@@ -172,8 +173,6 @@ def _make_line(
 
 
 ROWS_ON_A_PAGE: Final = 50
-# Between two loads of the page of a running dry run.
-_REFRESH_S: Final = 3
 ACTIONS: Final[Mapping[str, tuple[Callable[..., DetectionPolicy], str]]] = {
     "cancel": (POLICIES.cancel, "Canceled. The series are evaluated again."),
     "restore": (POLICIES.restore, "Restored. The series are evaluated again."),
@@ -273,6 +272,7 @@ def change_detection_policy(request: HttpRequest, policy_id: int, act: str) -> H
 @never_cache
 @require_safe
 @may_read
+@updates_itself
 def dry_run(request: HttpRequest, dry_run_id: int) -> HttpResponse:
     """Show the progress of a dry run, or its incidents that are added and that disappear."""
     row = read_dry_run(dry_run_id)
@@ -288,7 +288,6 @@ def dry_run(request: HttpRequest, dry_run_id: int) -> HttpResponse:
         "is_running": row.state == DryRunState.RUNNING,
         "is_done": row.state == DryRunState.DONE,
         "is_failed": row.state == DryRunState.FAILED,
-        "refresh_s": _REFRESH_S,
         "lists": [
             (
                 side,

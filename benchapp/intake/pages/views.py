@@ -23,6 +23,7 @@ from benchapp.framework.pages.filter_bar import (
     refuse_address,
 )
 from benchapp.framework.pages.list_entries import turn_page
+from benchapp.framework.pages.live import updates_itself
 from benchapp.framework.pages.number_columns import REJECTED
 from benchapp.framework.pages.page_context import find_visitor, make_base_url
 from benchapp.framework.pages.time_range import describe_bounds, make_time_range, read_time_range
@@ -80,6 +81,7 @@ OUTDATED_MAXIMUM: Final = 1000
 @never_cache
 @require_safe
 @may_read
+@updates_itself
 def uploads(request: HttpRequest) -> HttpResponse:
     """List submissions, newest first, with counts by state, hour and rejection reason."""
     form = read_form(UploadFilterForm, request.GET)
@@ -124,6 +126,7 @@ def uploads(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_safe
 @may_read
+@updates_itself
 def upload(request: HttpRequest, submission_id: UUID) -> HttpResponse:
     """Show one submission: state, reason, results of its runs."""
     row = read_upload(submission_id)
@@ -158,7 +161,7 @@ def upload_raw(request: HttpRequest, submission_id: UUID) -> HttpResponse:
 def retry_one(request: HttpRequest, submission_id: UUID) -> HttpResponse:
     """Retry one rejected submission."""
     if retry_submission(submission_id):
-        messages.success(request, "Queued again. Reload in a few seconds.", extra_tags="good")
+        messages.success(request, "Queued again.", extra_tags="good")
     else:
         messages.error(
             request,
@@ -177,7 +180,7 @@ def retry_alike(request: HttpRequest) -> HttpResponse:
     if count:
         messages.success(
             request,
-            f"{format_count(count, 'submission')} queued again. Reload in a few seconds.",
+            f"{format_count(count, 'submission')} queued again.",
             extra_tags="good",
         )
     else:

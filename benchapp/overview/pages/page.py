@@ -25,6 +25,7 @@ from benchapp.charts.texts.matrix import format_metric_value
 from benchapp.framework.pages.access import can, may_read
 from benchapp.framework.pages.command_lines import list_first_steps
 from benchapp.framework.pages.filter_bar import describe_filter, explain_empty, make_filter_bar, settle_filter
+from benchapp.framework.pages.live import updates_itself
 from benchapp.framework.pages.page_context import find_visitor, make_base_url
 from benchapp.framework.pages.series_marks import show_scope_mark
 from benchapp.framework.pages.time_range import DAY_PRESETS, make_time_range, read_time_range
@@ -333,6 +334,7 @@ _INCIDENTS_READ: Final = 50
 
 @require_safe
 @may_read
+@updates_itself
 def home(request: HttpRequest) -> HttpResponse:
     """Show the overview; of a new installation its first results, or those of the sample, and the next step."""
     bar = replace(make_filter_bar(request), time_range=make_time_range(request.GET, presets=DAY_PRESETS))

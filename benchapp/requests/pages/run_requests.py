@@ -1,6 +1,7 @@
 """Run requests: list, details, and the panel on other pages."""
 
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
@@ -8,6 +9,7 @@ from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
@@ -16,8 +18,10 @@ from benchapp.framework.pages.access import can, choose_next, may_read, needs_ro
 from benchapp.framework.pages.command_lines import format_curl_command
 from benchapp.framework.pages.filter_bar import list_errors, refuse_address
 from benchapp.framework.pages.list_entries import turn_page
+from benchapp.framework.pages.live import updates_itself
 from benchapp.framework.pages.page_context import find_visitor, make_base_url
 from benchapp.framework.pages.time_range import describe_bounds, make_time_range, read_time_range
+from benchapp.framework.times import format_age
 from benchapp.models import (
     CONFIRMATION_RUNS_MAXIMUM,
     DAILY_SHARE_MAXIMUM,
@@ -107,13 +111,22 @@ def _describe_offer(run: Repeatability) -> str:
     return f"{f'{wanted.profile} {parameters}'.strip()} on {run.host_name}, in {wanted.directory}"
 
 
+def _describe_progress(row: RunRequest) -> str:
+    """Return "42 %, about 3 min left"; "" unless it is running."""
+    if row.progress is None or row.remaining_s is None:
+        return ""
+    if row.remaining_s <= 0:
+        return "takes longer than estimated"
+    left = format_age(timezone.now() - timedelta(seconds=row.remaining_s))
+    return f"{format_percent(round(row.progress, 2))}, {'less than 1 min' if left == 'now' else f'about {left}'} left"
+
+
 def _make_line(row: RunRequest) -> dict[str, Any]:
-    state = RunRequestState(row.state).label.lower()
-    if row.progress is not None:
-        state = f"{state}, {format_percent(round(row.progress, 2))}"
     return {
         "row": row,
-        "state": state,
+        "state": RunRequestState(row.state).label.lower(),
+        "progress": row.progress,
+        "progress_text": _describe_progress(row),
         "css": _CLASSES.get(RunRequestState(row.state), ""),
         "parameters": describe_parameters(row.parameters),
         "can_be_canceled": row.state == RunRequestState.PENDING,
@@ -148,6 +161,7 @@ class RunAgainForm(forms.Form):
 @never_cache
 @require_safe
 @may_read
+@updates_itself
 def run_requests(request: HttpRequest) -> HttpResponse:
     """List the requests of all hosts, newest first, and the policies of automatic confirmation."""
     errors: list[str] = []

@@ -32,6 +32,7 @@ from benchapp.framework.pages.filter_bar import (
     settle_filter,
 )
 from benchapp.framework.pages.list_entries import read_position, turn_page
+from benchapp.framework.pages.live import updates_itself
 from benchapp.framework.pages.number_columns import choose_scale, format_scaled
 from benchapp.framework.pages.page_context import RANGED, make_base_url, write_kept
 from benchapp.framework.pages.selection import KINDS
@@ -282,6 +283,7 @@ def _list_words(asked: RunFilter) -> list[tuple[str, str, str]]:
 
 @require_safe
 @may_read
+@updates_itself
 def run(request: HttpRequest, run_id: int) -> HttpResponse:
     """Show one run with its values and their origin, 200 measurements at a time."""
     position = read_position(request)

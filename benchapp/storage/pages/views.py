@@ -42,6 +42,7 @@ from benchapp.framework.pages.filter_bar import (
     refuse_address,
     settle_filter,
 )
+from benchapp.framework.pages.live import updates_itself
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.pages.selection import KINDS
 from benchapp.framework.pages.time_range import (
@@ -247,6 +248,7 @@ def _list_attempts(host_id: int, asked: AskedRange) -> list[Attempt]:
 @never_cache
 @require_safe
 @may_read
+@updates_itself
 def host(request: HttpRequest, name: str) -> HttpResponse:
     """Show the state of a host: levels next to its peers, incidents, environment changes, last runs."""
     row = _find_host(name)

@@ -27,7 +27,16 @@ export async function getJson(url, { signal } = {}) {
 
 /** Get a page of this server as a document whose scripts do not run. */
 export async function getPage(url, { signal, headers } = {}) {
-  const response = await request(url, signal, { headers });
+  return parsePage(await request(url, signal, { headers }));
+}
+
+/** Get a page unless it is still the one that has this ETag: {page, etag}, or null. */
+export async function getNewerPage(url, etag) {
+  const response = await request(url, undefined, { headers: { "If-None-Match": etag } });
+  return response.status === 304 ? null : { page: await parsePage(response), etag: response.headers.get("ETag") };
+}
+
+async function parsePage(response) {
   if (!response.ok || response.redirected) {
     throw await describeFailure(response);
   }
@@ -111,7 +120,7 @@ async function readJson(response) {
 }
 
 async function describeFailure(response) {
-  if (response.status === 401 || response.status === 403) {
+  if (response.status === 401 || response.status === 403 || response.url.includes("/sign-in/")) {
     return new ApiProblem(SIGNED_OUT, { isSignedOut: true });
   }
   const wait = Number(response.headers.get("Retry-After"));

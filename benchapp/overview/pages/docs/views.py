@@ -3,7 +3,6 @@
 Files are read once per process: an installation gets others with another version.
 """
 
-import hashlib
 import re
 from collections.abc import Sequence
 from functools import cache
@@ -16,9 +15,9 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.template.loader import render_to_string
-from django.utils.http import parse_etags
 from django.views.decorators.http import require_safe
 
+from benchapp.framework.pages.live import answer_once
 from benchapp.framework.pages.number_columns import ALSO_ANSWERED, REJECTED
 from benchapp.intake.normalize.measurement import MISSING
 from benchapp.overview.pages.docs.api_reference import read_reference
@@ -223,8 +222,6 @@ def split_matches(text: str, words: re.Pattern[str]) -> tuple[dict[str, Any], ..
     return tuple(fragments)
 
 
-# Different in each answer: the token of the sign-out form is masked anew.
-_CSRF_FIELD: Final = re.compile(rb'name="csrfmiddlewaretoken" value="[^"]*"')
 # Of a query in the address; longer ones than WORDS_MAXIMUM words have an error text.
 QUERY_MAXIMUM: Final = 300
 
@@ -282,20 +279,8 @@ def _answer_page(request: HttpRequest, page: DocumentationPage) -> HttpResponseB
     )
 
 
-def _answer_once(request: HttpRequest, response: HttpResponse) -> HttpResponse:
-    """Return the response with an ETag, or 304 if the browser has it.
-
-    The tag depends on all that the page shows, the navigation of this visitor included, and on the secret of its forms.
-    """
-    if response.status_code != 200:
-        return response
-    secret = request.COOKIES.get(settings.CSRF_COOKIE_NAME, "").encode()
-    digest = hashlib.sha256(_CSRF_FIELD.sub(b"", response.content) + secret).hexdigest()[:24]
-    # Weak, as the answer may be compressed.
-    etag = f'W/"{digest}"'
-    known = parse_etags(request.headers.get("If-None-Match", ""))
-    if etag in known:
-        response = HttpResponse(status=304)
-    response.headers["ETag"] = etag
-    response.headers["Cache-Control"] = "private, no-cache"
-    return response
+def _answer_once(request: HttpRequest, response: HttpResponse) -> HttpResponseBase:
+    answer = answer_once(request, response)
+    if "ETag" in answer.headers:
+        answer.headers["Cache-Control"] = "private, no-cache"
+    return answer
