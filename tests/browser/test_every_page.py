@@ -90,6 +90,7 @@ PAGES = {
     "prices": "/prices/",
     "add prices": "/prices/add",
     "audit": "/audit/",
+    "status": "/status/",
     "people": "/people/",
     "saved views": "/views/",
     "account": "/account/",
