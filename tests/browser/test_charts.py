@@ -228,6 +228,35 @@ def test_charts_of_a_turned_phone_are_those_of_a_narrow_one(visit: Visit, world:
     assert _read_charts(turned) == _read_charts(narrow)
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/history/?q=host:db-01",
+        "{traced_run}",
+        "/scaling/?q=host:db-01&x=volume_count&color=pattern&draw=lines",
+    ],
+    ids=["history", "run", "scaling"],
+)
+def test_a_name_hides_its_line_and_shows_it_again_by_keys(
+    visit: Visit, world: World, path: str, width: int
+) -> None:
+    watched = visit(path.format_map(vars(world)), width=width)
+    watched.wait_for_charts()
+    name = watched.page.locator(".line-name:visible").first
+    before = _read_charts(watched)
+
+    name.click()
+
+    assert name.get_attribute("aria-pressed") == "false"
+    assert _read_charts(watched) != before
+    assert (watched.barriers(), watched.complaints) == ([], [])
+    watched.page.keyboard.press("Enter")
+    watched.page.mouse.move(0, 0)
+    assert watched.page.evaluate("document.activeElement.getAttribute('aria-pressed')") == "true"
+    assert _read_charts(watched) == before
+
+
 def _read_charts(watched: Watched) -> list[Any]:
     """Return the pixels of each chart, and whether its legend is shown."""
     watched.wait_for_charts()

@@ -165,3 +165,12 @@ test("labels of limit, references and thresholds are placed together", () => {
 
   assert.deepEqual(written, [["good", 91.5], ["SSD", 110.5], ["threshold", 141.5]]);
 });
+
+test("a hidden line of a run has no marks, and its place keeps its style", () => {
+  const points = [{ percent: 99, value: 1000 }];
+  const lines = ["read", "write"].map((direction) => ({ name: direction, rw: "randrw", direction, points }));
+  const prepared = preparePercentiles(lines, new Set([0]));
+
+  assert.deepEqual(prepared.marks.map(({ name, element }) => [name, element.datasetIndex]), [["write", 1]]);
+  assert.deepEqual(buildPercentiles(prepared, { colors }).data.datasets.map(({ hidden }) => hidden), [true, false]);
+});

@@ -413,3 +413,12 @@ test("levels of two kinds of latency are not connected, and the switch is named"
   assert.deepEqual(listSwitches([{ levels: { latency_p99_ns: levels } }], "latency_p99_ns"), [{ at: 9, text: "total latency" }]);
   assert.deepEqual(listSwitches([{ levels: {} }], "iops"), []);
 });
+
+test("a hidden line of a history has no marks and leaves the axis to the others", () => {
+  const history = read(makeAnswer([{ iops: 9000 }, { iops: 10, series: 2 }], { lines: [makeLine(1), makeLine(2)] }));
+
+  const panel = preparePanel(history, { metric: "iops", view: whole, hidden: new Set([1]) });
+
+  assert.deepEqual([panel.all.length, panel.lines.map(({ id }) => id), panel.marks.map(({ line }) => line.id)], [2, [2], [2]]);
+  assert.ok(panel.domain.max < 100);
+});

@@ -250,3 +250,14 @@ test("names at the ends of lines give way to a legend where models go beyond the
   assert.equal(fitsEndLabels(prepared, true), false);
   assert.equal(fitsEndLabels({ ...prepared, panels: [{ models: [{}] }] }, false), false);
 });
+
+test("a hidden line has no marks and leaves the axis to the others, which keep their styles", () => {
+  const data = makeChart([[makeCell(9000)], [makeCell(10)]]);
+  const shown = prepareScaling(data);
+  const hidden = prepareScaling(data, new Set([0]));
+
+  assert.deepEqual(hidden.panels[0].marks.map(({ element }) => element.datasetIndex), [1]);
+  assert.ok(hidden.domain.max < 100 && shown.domain.max > 9000);
+  assert.deepEqual(hidden.styles, shown.styles);
+  assert.deepEqual(build(data).data.datasets.map(({ hidden: isHidden }) => isHidden), [false, false]);
+});

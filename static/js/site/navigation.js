@@ -50,9 +50,13 @@ export function startNavigation(box, readout, { getChart, points }) {
       points.open?.(nearest);
     }
   });
-  box.addEventListener("focus", () => select(current ?? points.count - 1));
+  box.addEventListener("focus", () => points.count > 0 && select(current ?? points.count - 1));
   box.addEventListener("blur", () => select(null));
   box.addEventListener("keydown", (event) => {
+    // Names of lines in the box are buttons.
+    if (event.target !== box || points.count === 0) {
+      return;
+    }
     const index = points.move?.(event.key, current) ?? moveBy(event.key, current ?? points.count, points.count);
     if (index !== null) {
       event.preventDefault();

@@ -5,6 +5,7 @@ import { MOST_END_LABELS } from "./panel.js";
 import { drawOverview } from "./overview.js";
 import { isNarrowBox } from "../shared/chart_frame.js";
 import { readColors } from "../shared/colors.js";
+import { nameKey } from "../shared/palette.js";
 
 const LABEL_FROM_PX = 44;
 const CHANGES_SHOWN = 8;
@@ -19,18 +20,14 @@ export function placeChanges(history, chart) {
 }
 
 /** Show the legend: the values that color the marks, and the lines unless they are labeled at their ends. */
-export function showLegend(figure, { lines, color }, { hasLinks = true } = {}) {
-  const legend = figure.querySelector("[data-legend]");
+export function showLegend({ figure, whole: { lines, color }, names }) {
   const isNarrow = isNarrowBox(figure.querySelector(".chart-box"));
-  const hasLines = lines.length > 1 && (lines.length > MOST_END_LABELS || isNarrow);
-  const values = (color?.items ?? []).map(({ text, style }) => makeLegendItem({ name: `${color.label}: ${text}`, style }, false));
-  const names = hasLines ? lines.map((line) => makeLegendItem(line, hasLinks)) : [];
-  legend.replaceChildren(...values, ...names);
-  legend.hidden = values.length + names.length === 0;
+  const values = (color?.items ?? []).map(({ text, style }) => makeLegendItem(`${color.label}: ${text}`, style));
+  names.list(lines.length > 1 && (lines.length > MOST_END_LABELS || isNarrow), values);
 }
 
 /** Draw the overview strip at device resolution. */
-export function drawStrip({ strip, whole, metrics, area, figure }) {
+export function drawStrip({ strip, whole, metrics, area, figure, names }) {
   const canvas = strip.querySelector("canvas");
   const ratio = globalThis.devicePixelRatio || 1;
   const { clientWidth: width, clientHeight: height } = canvas;
@@ -39,7 +36,8 @@ export function drawStrip({ strip, whole, metrics, area, figure }) {
   const ctx = canvas.getContext("2d");
   ctx.scale(ratio, ratio);
   const isLog = figure.dataset.scale === "log";
-  drawOverview(ctx, whole, { metric: metrics[0], area: { ...area, height }, colors: readColors(), isLog });
+  const marks = whole.marks.filter(({ line }) => !names.hidden.has(line.id));
+  drawOverview(ctx, { ...whole, marks }, { metric: metrics[0], area: { ...area, height }, colors: readColors(), isLog });
 }
 
 function describeClick(history, changes) {
@@ -96,17 +94,10 @@ function makeLink(text, url) {
   return link;
 }
 
-function makeLegendItem({ name, page, style }, hasLinks) {
+function makeLegendItem(text, style) {
   const item = document.createElement("li");
   const key = document.createElement("span");
-  key.className = `key ${style.shape} ${style.color}`;
-  if (hasLinks) {
-    const link = document.createElement("a");
-    link.href = page;
-    link.textContent = name;
-    item.append(key, link);
-  } else {
-    item.append(key, name);
-  }
+  key.className = nameKey(style);
+  item.append(key, text);
   return item;
 }

@@ -14,6 +14,8 @@ import { HistoryNumbers, writeSpan } from "./numbers.js";
 import { startHistoryPointer } from "./pointer.js";
 import { placePlanned } from "./planned.js";
 import { startTip } from "./tip.js";
+import { LineNames } from "../shared/line_names.js";
+import { nameKey } from "../shared/palette.js";
 
 // Downsampled data is loaded at higher resolution after a zoom.
 const SETTLED_MS = 250;
@@ -38,6 +40,8 @@ class HistoryFigure {
     this.zone = this.findZone();
     this.tip = startTip(figure);
     this.numbers = new HistoryNumbers(figure);
+    const names = this.whole.lines.map(({ id, name, style }) => ({ id, name, key: nameKey(style) }));
+    this.names = new LineNames(figure, names, () => this.redraw());
   }
 
   start({ from, to }) {
@@ -52,8 +56,8 @@ class HistoryFigure {
     this.drawPanels();
     this.startOverview();
     startControls(this);
-    this.showLegend();
-    onWidthChange(this.main, () => this.showLegend());
+    showLegend(this);
+    onWidthChange(this.main, () => showLegend(this));
     this.onZone(this.zone);
     this.refresh({ isFirst: true });
   }
@@ -67,10 +71,6 @@ class HistoryFigure {
     return this.whole.planned;
   }
 
-  showLegend() {
-    showLegend(this.figure, this.whole, { hasLinks: this.hasLinks });
-  }
-
   prepare() {
     const { limit, limitLabel, references, scale } = this.figure.dataset;
     this.panels = this.metrics.map((metric, place) =>
@@ -78,6 +78,7 @@ class HistoryFigure {
         metric,
         view: this.view,
         isLog: scale === "log",
+        hidden: this.names.hidden,
         limit: place > 0 || limit === undefined ? null : { value: Number(limit), label: limitLabel },
         references: place > 0 ? [] : JSON.parse(references || "[]"),
       }),
@@ -93,6 +94,7 @@ class HistoryFigure {
           colors,
           look: { width, isNarrow, isMain: place === 0, zone: this.zone },
           getState,
+          names: this.names,
           changes: this.changes,
           planned: this.planned,
           onLayout: place === 0 ? () => this.placeSoon() : undefined,

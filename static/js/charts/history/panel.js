@@ -3,7 +3,8 @@ import { chooseScale, nameUnit } from "../../site/format.js";
 import { counts, selectMarks } from "./history.js";
 import { drawMarks } from "./marks.js";
 import { BASE_OPTIONS, makeValueScale, styleAxis } from "../shared/looks.js";
-import { drawEndLabels, drawLabeledLines, drawMessage } from "../shared/marks.js";
+import { placeNames } from "../shared/line_names.js";
+import { drawLabeledLines, drawMessage } from "../shared/marks.js";
 import { isLogWorthwhile, lineDomain, logDomain } from "../shared/value_axis.js";
 import { formatOffset, zonedTicks } from "../shared/zones.js";
 
@@ -27,11 +28,11 @@ const NARROW_PIXELS_A_TICK = 72;
 /**
  * Prepare one panel for a view {from, to}.
  * limit: {value, label} of the profile, or null. references: [{value, label}] of reference systems; distant ones are
- * omitted, as they would flatten the chart.
+ * omitted, as they would flatten the chart. hidden: ids of lines without marks; `all` has them, too.
  */
-export function preparePanel(history, { metric, view, isLog = false, limit = null, references = [] }) {
+export function preparePanel(history, { metric, view, isLog = false, limit = null, references = [], hidden = new Set() }) {
   const { unit, label } = history.metrics.find(({ name }) => name === metric);
-  const marks = selectMarks(history, view);
+  const marks = selectMarks(history, view).filter(({ line }) => !hidden.has(line.id));
   const shown = marks
     .filter((mark) => mark.kind !== "failed")
     .flatMap(({ values }) => [values[metric].value, values[metric].low, values[metric].high])
@@ -41,7 +42,8 @@ export function preparePanel(history, { metric, view, isLog = false, limit = nul
   const thresholds = listThresholds(history, metric).filter(({ value }) => isNear(value, shown, THRESHOLD_REACH));
   const within = [...shown, ...(limit === null ? [] : [limit.value]), ...[...near, ...thresholds].map(({ value }) => value)];
   return {
-    lines: history.lines,
+    all: history.lines,
+    lines: history.lines.filter(({ id }) => !hidden.has(id)),
     marks,
     metric,
     unit,
@@ -77,13 +79,13 @@ function isNear(value, shown, reach) {
 /**
  * Build the configuration of Chart.js.
  * colors: resolved CSS colors. look: {width (px), isNarrow, isMain (with times below), zone}. getState: () → {mark, drag}
- * current: the selected mark, and the pixels [from, to] of a drag, or null. onLayout(chart): called when the chart area changes.
+ * current: the selected mark, and the pixels [from, to] of a drag, or null. names: LineNames. onLayout(chart): called when the chart area changes.
  */
-export function buildPanel(panel, { colors, look, getState, changes = [], planned = [], onLayout = () => {} }) {
+export function buildPanel(panel, { colors, look, getState, names = null, changes = [], planned = [], onLayout = () => {} }) {
   const { width = 0, isNarrow, isMain, zone } = look;
-  const hasNames = panel.lines.length > 1;
-  const hasEnds = !isNarrow && panel.lines.length <= MOST_END_LABELS;
-  const padding = !hasEnds ? 10 : hasNames ? measureNames(panel.lines, width) : LABEL_WIDTH;
+  const hasNames = panel.all.length > 1;
+  const hasEnds = !isNarrow && panel.all.length <= MOST_END_LABELS;
+  const padding = !hasEnds ? 10 : hasNames ? measureNames(panel.all, width) : LABEL_WIDTH;
   // Only the main panel has labels.
   const findEnds = ({ scales }) => (hasEnds && isMain ? listEnds(panel, scales, hasNames) : []);
   const isCrowded = panel.marks.length > 300;
@@ -110,7 +112,7 @@ export function buildPanel(panel, { colors, look, getState, changes = [], planne
       drawMarks(panel, { colors, isCrowded, hasNames, changes, planned, getState }),
       ...(panel.isEmpty ? [drawMessage("no values in this time range", colors)] : []),
       drawLabeledLines(panel, colors),
-      drawEndLabels(findEnds, colors),
+      placeNames(findEnds, names),
     ],
   };
 }
@@ -150,7 +152,7 @@ function listEnds({ lines, marks, metric, view }, { x, y }, hasNames) {
     }
     const end = x.getPixelForValue(Math.min(level.to, view.to));
     if (hasNames) {
-      return [{ text: line.name, x: Math.max(end, x.getPixelForValue(last.to)), y: y.getPixelForValue(level.median) }];
+      return [{ id: line.id, text: line.name, x: Math.max(end, x.getPixelForValue(last.to)), y: y.getPixelForValue(level.median) }];
     }
     return [
       ...(level.n > 2 ? [{ text: "p10–p90", x: end, y: y.getPixelForValue(level.high) }] : []),

@@ -1,7 +1,8 @@
 // Percentiles of a series over time: a line each, filled between them, on a log axis.
 import { chooseScale, formatValue } from "../../site/format.js";
 import { BASE_OPTIONS, makeValueScale, styleAxis } from "../shared/looks.js";
-import { drawVertical, spreadApart } from "../shared/marks.js";
+import { placeNames } from "../shared/line_names.js";
+import { drawVertical } from "../shared/marks.js";
 import { withAlpha } from "../shared/palette.js";
 import { logDomain } from "../shared/value_axis.js";
 import { formatMoment, formatOffset, zonedTicks } from "../shared/zones.js";
@@ -20,11 +21,11 @@ const AXIS_WIDTH = 68;
 // Dashes distinguish lines of one color.
 const DASHES = [[], [6, 3], [2, 2], [], [6, 3], [2, 2]];
 
-/** Prepare columns [{from_at, to_at, runs, last_run, p50, …}] of /api/v1/series/{id}/percentiles. */
-export function prepareFan(columns, { view }) {
+/** Prepare columns [{from_at, to_at, runs, last_run, p50, …}] of /api/v1/series/{id}/percentiles. hidden: places in FAN. */
+export function prepareFan(columns, { view, hidden = new Set() }) {
   const marks = columns.map((column) => {
     const [from, to] = [Date.parse(column.from_at), Date.parse(column.to_at)];
-    return { at: (from + to) / 2, from, to, runs: column.runs, runId: column.last_run, values: FAN.map(([name]) => column[name]) };
+    return { at: (from + to) / 2, from, to, runs: column.runs, runId: column.last_run, values: FAN.map(([name], place) => (hidden.has(place) ? null : column[name])) };
   });
   const known = marks.flatMap(({ values }) => values.filter((value) => value > 0));
   const lines = FAN.map(([, label], place) => ({ label, place, has: marks.some(({ values }) => values[place] > 0) })).filter(({ has }) => has);
@@ -38,8 +39,8 @@ export function describeColumn({ from, to, runs, values }, { index, count, zone 
   return [`${index + 1} of ${count}, ${when}`, ...(known.length === 0 ? ["no percentiles"] : known)].join(" · ");
 }
 
-/** Build the configuration of Chart.js. look: {isNarrow, zone}. getState: () → index of the selected column, or null. */
-export function buildFan(fan, { colors, style, look, getState }) {
+/** Build the configuration of Chart.js. look: {isNarrow, zone}. getState: () → index of the selected column, or null. names: LineNames. */
+export function buildFan(fan, { colors, style, look, getState, names = null }) {
   return {
     type: "line",
     data: { datasets: [] },
@@ -57,7 +58,7 @@ export function buildFan(fan, { colors, style, look, getState }) {
         },
       },
     },
-    plugins: [drawFan(fan, { colors, color: colors.series[style.color], getState })],
+    plugins: [drawFan(fan, { colors, color: colors.series[style.color], getState }), placeNames((chart) => listEnds(chart, fan), names)],
   };
 }
 
@@ -99,7 +100,6 @@ function drawFan(fan, { colors, color, getState }) {
       }
       drawColumn(ctx, fan.marks[getState()], { chartArea, scales, colors });
       ctx.restore();
-      writeLabels(chart, fan, colors);
     },
   };
 }
@@ -166,18 +166,9 @@ function drawColumn(ctx, mark, { chartArea, scales, colors }) {
   }
 }
 
-function writeLabels(chart, { marks, lines }, colors) {
-  const { ctx, chartArea, scales } = chart;
-  const ends = lines.flatMap(({ label, place }) => {
+function listEnds({ chartArea, scales }, { marks, lines }) {
+  return lines.flatMap(({ label, place }) => {
     const last = marks.findLast(({ values }) => values[place] > 0);
-    return last === undefined ? [] : [{ label, y: scales.y.getPixelForValue(last.values[place]) }];
+    return last === undefined ? [] : [{ id: place, text: label, x: chartArea.right, y: scales.y.getPixelForValue(last.values[place]) }];
   });
-  ctx.save();
-  ctx.font = `11px ${chart.options.font?.family ?? "sans-serif"}`;
-  ctx.textBaseline = "middle";
-  ctx.fillStyle = colors.ink;
-  for (const { label, y } of spreadApart(ends, chartArea)) {
-    ctx.fillText(label, chartArea.right + 8, y);
-  }
-  ctx.restore();
 }

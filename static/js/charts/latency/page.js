@@ -3,6 +3,7 @@ import { setParameters } from "../../site/address.js";
 import { getJson } from "../../site/api.js";
 import { buildFan, describeColumn, prepareFan } from "./fan.js";
 import { buildHeat, colorOf, describeCell, findCell, isDarkPaper, MINIMUM_SHARE, moveCell, prepareHeat } from "./heatmap.js";
+import { LineNames } from "../shared/line_names.js";
 import { styleOf } from "../shared/palette.js";
 import { PAGE_ZONE } from "../shared/zones.js";
 import { showProblem, startChart } from "../shared/chart_frame.js";
@@ -88,6 +89,7 @@ class LatencyChart {
   }
 
   draw(answer) {
+    this.answer = answer;
     this.prepared = this.prepare(answer);
     this.current = null;
     if (answer.columns.length === 0) {
@@ -123,6 +125,9 @@ class LatencyChart {
     this.box.addEventListener("focus", () => this.select(this.current ?? this.last()));
     this.box.addEventListener("blur", () => this.select(null));
     this.box.addEventListener("keydown", (event) => {
+      if (event.target !== this.box) {
+        return;
+      }
       const next = this.move(event.key);
       if (next !== null) {
         event.preventDefault();
@@ -142,13 +147,22 @@ class LatencyChart {
 }
 
 class Fan extends LatencyChart {
+  constructor(figure) {
+    super(figure);
+    this.names = new LineNames(figure, [], () => {
+      this.prepared = this.prepare(this.answer);
+      this.chart.redraw();
+    });
+  }
+
   prepare({ columns }) {
-    return prepareFan(columns, {});
+    this.names.names = prepareFan(columns, {}).lines.map(({ place, label }) => ({ id: place, name: label }));
+    return prepareFan(columns, { hidden: this.names.hidden });
   }
 
   build({ colors, isNarrow }) {
     const { rw, direction } = this.figure.dataset;
-    return buildFan(this.prepared, { colors, style: styleOf({ rw, direction }), look: { isNarrow, zone: this.zone }, getState: () => this.current });
+    return buildFan(this.prepared, { colors, style: styleOf({ rw, direction }), look: { isNarrow, zone: this.zone }, getState: () => this.current, names: this.names });
   }
 
   describe(index) {

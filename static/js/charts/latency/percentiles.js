@@ -1,7 +1,8 @@
 // Latency percentiles of one run, as a Chart.js configuration.
 import { chooseScale, formatValue } from "../../site/format.js";
 import { BASE_OPTIONS, makeTooltipLook, makeValueScale, styleAxis } from "../shared/looks.js";
-import { drawActiveMark, drawEndLabels } from "../shared/marks.js";
+import { placeNames } from "../shared/line_names.js";
+import { drawActiveMark } from "../shared/marks.js";
 import { ninesOf, ninesTicks } from "../shared/nines_axis.js";
 import { assignStyles, styleOf, withAlpha } from "../shared/palette.js";
 import { logDomain } from "../shared/value_axis.js";
@@ -13,19 +14,21 @@ const BEFORE_DASH = [4, 4];
 /**
  * Prepare lines [{name, run, rw, direction, isBefore, points: [{percent, value (ns)}]}], ascending by percent.
  * run: its name, "" without one. isBefore: of the run to compare with, whose line has the same style but fainter.
- * 0 ns and 100 % cannot be placed on these axes and are omitted; the table has them.
+ * hidden: places of lines without marks. 0 ns and 100 % cannot be placed on these axes and are omitted; the table has them.
  */
-export function preparePercentiles(lines) {
+export function preparePercentiles(lines, hidden = new Set()) {
   const own = lines.filter(({ isBefore }) => !isBefore);
   const styles = new Map(assignStyles(own).map((style, place) => [own[place].name, style]));
   const nameLine = ({ name, run }) => (own.length === 1 && run ? run : [name, run].filter(Boolean).join(", "));
-  const drawn = [...own, ...lines.filter(({ isBefore }) => isBefore)].map((line) => ({
+  const drawn = [...own, ...lines.filter(({ isBefore }) => isBefore)].map((line, id) => ({
     ...line,
+    id,
+    isHidden: hidden.has(id),
     name: nameLine(line),
     style: styles.get(line.name) ?? styleOf(line),
     points: line.points.filter(({ percent, value }) => value > 0 && percent < 100),
   }));
-  const listMarks = ({ name, points }, datasetIndex) => points.map((point, index) => ({ ...point, name, element: { datasetIndex, index } }));
+  const listMarks = ({ name, points, isHidden }, datasetIndex) => (isHidden ? [] : points).map((point, index) => ({ ...point, name, element: { datasetIndex, index } }));
   const marks = drawn.map(listMarks);
   // The cursor starts at the last mark, which belongs to this run.
   const ordered = [...marks.slice(own.length), ...marks.slice(0, own.length)].flat();
@@ -40,8 +43,8 @@ export function preparePercentiles(lines) {
   };
 }
 
-/** Build the configuration of Chart.js. colors: resolved CSS colors. */
-export function buildPercentiles(prepared, { colors, isNarrow = false }) {
+/** Build the configuration of Chart.js. colors: resolved CSS colors; names: LineNames. */
+export function buildPercentiles(prepared, { colors, isNarrow = false, names = null }) {
   const { lines, scale } = prepared;
   const hasEndLabels = !isNarrow && lines.length <= MOST_END_LABELS;
   const findEnds = (chart) => (hasEndLabels ? listEnds(chart, lines) : []);
@@ -59,7 +62,7 @@ export function buildPercentiles(prepared, { colors, isNarrow = false }) {
         y: makeValueScale(prepared, { colors, name: `latency, ${scale.suffix} (log axis)` }),
       },
     },
-    plugins: [drawEndLabels(findEnds, colors), drawActiveMark(colors)],
+    plugins: [placeNames(findEnds, names), drawActiveMark(colors)],
   };
 }
 
@@ -69,17 +72,18 @@ export function describeMark({ name, percent, value }) {
 }
 
 function listEnds(chart, lines) {
-  return lines.flatMap(({ name }, index) => {
-    const end = chart.getDatasetMeta(index).data.at(-1);
-    return end === undefined ? [] : [{ text: name, x: end.x, y: end.y }];
+  return lines.flatMap(({ id, name, isHidden }) => {
+    const end = chart.getDatasetMeta(id).data.at(-1);
+    return end === undefined || isHidden ? [] : [{ id, text: name, x: end.x, y: end.y }];
   });
 }
 
 // Previous run: thin and dashed, with small hollow marks.
-function makeDataset({ name, isBefore, style, points }, colors) {
+function makeDataset({ name, isBefore, isHidden, style, points }, colors) {
   const color = colors.series[style.color];
   return {
     label: name,
+    hidden: isHidden,
     data: points.map(({ percent, value }) => ({ x: ninesOf(percent), y: value })),
     borderColor: isBefore ? withAlpha(color, 0.75) : color,
     borderDash: isBefore ? BEFORE_DASH : style.dash,

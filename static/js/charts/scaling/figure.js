@@ -1,5 +1,7 @@
 // Draws a scaling figure from the JSON in the page, with keyboard navigation.
+import { LineNames } from "../shared/line_names.js";
 import { findNearest } from "../shared/marks.js";
+import { nameKey } from "../shared/palette.js";
 import { buildScaling, describeRun, describeStacked, findMark, fitsEndLabels, moveWithin, prepareStack } from "./scaling.js";
 import { HATCHES } from "./marks.js";
 import { findRun, moveToRun } from "./runs.js";
@@ -8,48 +10,55 @@ import { moveBy, startNavigation } from "../../site/navigation.js";
 
 /** Start one figure: the charts of each panel, one for each metric, with one cursor. */
 export function startScaling(figure) {
-  const stack = prepareStack(JSON.parse(figure.querySelector('script[type="application/json"]').textContent));
+  const data = JSON.parse(figure.querySelector('script[type="application/json"]').textContent);
+  const stack = prepareStack(data);
   const boxes = [...figure.querySelectorAll(".chart-box")];
+  const names = new LineNames(figure, listNames(stack[0]), () => {
+    prepareStack(data, names.hidden).forEach((prepared, layer) => Object.assign(stack[layer], prepared));
+    charts.forEach(({ redraw }) => redraw());
+  });
   const charts = stack[0].panels.flatMap((_, place) => {
     const own = boxes.slice(place * stack.length, (place + 1) * stack.length);
     const started = [];
-    own.forEach((box, layer) => started.push(startPanel(figure, box, { stack, layer, place, others: () => started })));
+    own.forEach((box, layer) => started.push(startPanel(figure, box, { stack, layer, place, names, others: () => started })));
     return started;
   });
-  showLegend(figure, stack[0], boxes[0]);
+  const showNames = () => names.list(stack[0].colors.length > 1 && !fitsEndLabels(stack[0], isNarrowBox(boxes[0])));
+  showNames();
+  onWidthChange(boxes[0], showNames);
   for (const offer of figure.querySelectorAll("[data-log-offer]")) {
     offer.hidden = !stack.some(({ canBeLog }) => canBeLog);
   }
 }
 
 // others: → the charts of the panel, in the order of the stack.
-function startPanel(figure, box, { stack, layer, place, others }) {
+function startPanel(figure, box, { stack, layer, place, names, others }) {
   const prepared = stack[layer];
-  const panel = prepared.panels[place];
-  const chart = startChart(box, (look) => buildScaling(prepared, place, look));
-  if (panel.marks.length > 0) {
-    startNavigation(box, figure.querySelector(".chart-readout"), {
-      getChart: chart.getChart,
-      points: listPoints({ chart, stack, layer, place, others }),
-    });
-  }
-  return { getChart: chart.getChart, panel };
+  const chart = startChart(box, (look) => buildScaling(prepared, place, { ...look, names }));
+  const getPanel = () => prepared.panels[place];
+  startNavigation(box, figure.querySelector(".chart-readout"), {
+    getChart: chart.getChart,
+    points: listPoints({ chart, stack, layer, place, getPanel, others }),
+  });
+  return { ...chart, getPanel };
 }
 
 // What can be selected: the marks, and behind them the runs.
-function listPoints({ chart, stack, layer, place, others }) {
+function listPoints({ chart, stack, layer, place, getPanel, others }) {
   const prepared = stack[layer];
-  const panel = prepared.panels[place];
-  const { marks, runs } = panel;
-  const runOf = (index) => (index === null || index < marks.length ? null : index - marks.length);
-  const markOf = (index) => (runOf(index) === null ? index : runs[runOf(index)].mark);
-  const elementAt = (index) => marks[markOf(index)].element;
+  const countMarks = () => getPanel().marks.length;
+  const runOf = (index) => (index === null || index < countMarks() ? null : index - countMarks());
+  const markOf = (index) => (runOf(index) === null ? index : getPanel().runs[runOf(index)].mark);
+  const elementAt = (index) => getPanel().marks[markOf(index)].element;
   return {
-    count: marks.length,
+    get count() {
+      return countMarks();
+    },
     elementAt,
     describe: (index) =>
-      runOf(index) === null ? describeStacked(stack, { layer, place, element: elementAt(index) }) : describeRun(prepared, panel, runOf(index)),
+      runOf(index) === null ? describeStacked(stack, { layer, place, element: elementAt(index) }) : describeRun(prepared, getPanel(), runOf(index)),
     onSelect: (index) => {
+      const panel = getPanel();
       if (panel.activeRun !== runOf(index)) {
         panel.activeRun = runOf(index);
         chart.getChart().tooltip.update(true);
@@ -58,6 +67,7 @@ function listPoints({ chart, stack, layer, place, others }) {
       followCursor(others(), { layer, element: index === null ? null : elementAt(index) });
     },
     findNearest: (pixel) => {
+      const { marks, runs } = getPanel();
       const run = findRun(chart.getChart(), runs, prepared, pixel);
       return run === null ? findNearest(marks.map(({ element }) => centerOf(chart.placeOf(element))), pixel) : marks.length + run;
     },
@@ -65,11 +75,13 @@ function listPoints({ chart, stack, layer, place, others }) {
       if (from === null) {
         return null;
       }
-      const run = moveToRun(runs, key, { mark: markOf(from), run: runOf(from) });
-      return run === null ? (moveWithin(panel, markOf(from), key) ?? moveBy(key, markOf(from), marks.length)) : marks.length + run;
+      const panel = getPanel();
+      const run = moveToRun(panel.runs, key, { mark: markOf(from), run: runOf(from) });
+      return run === null ? (moveWithin(panel, markOf(from), key) ?? moveBy(key, markOf(from), countMarks())) : countMarks() + run;
     },
     open: (index) => {
       // A shared study has no links.
+      const { marks, runs } = getPanel();
       const url = runOf(index) === null ? marks[index].cell.url : linkRun(prepared, runs[runOf(index)]);
       if (url) {
         location.assign(url);
@@ -84,9 +96,9 @@ function linkRun({ runUrl }, { cell, place }) {
 
 // The other charts of a panel show the same place.
 function followCursor(charts, { layer, element }) {
-  charts.forEach(({ getChart, panel }, place) => {
+  charts.forEach(({ getChart, getPanel }, place) => {
     if (place !== layer) {
-      const isThere = element !== null && findMark(panel, element) !== undefined;
+      const isThere = element !== null && findMark(getPanel(), element) !== undefined;
       getChart().setActiveElements(isThere ? [element] : []);
       getChart().draw();
     }
@@ -98,20 +110,9 @@ function centerOf(element) {
   return { x: element.x, y: Number.isFinite(element.y) ? element.y : (element.base ?? 0) };
 }
 
-function showLegend(figure, prepared, box) {
-  const { colors, styles, isBars } = prepared;
-  const legend = figure.querySelector("[data-legend]");
-  const show = () => {
-    legend.hidden = colors.length < 2 || fitsEndLabels(prepared, isNarrowBox(box));
-  };
-  show();
-  onWidthChange(box, show);
-  colors.forEach(({ label }, place) => {
-    const { color, shape } = styles[place];
-    const item = document.createElement("li");
-    const key = document.createElement("span");
-    key.className = isBars ? `bar-key ${color} hatch-${HATCHES[color].join("-") || "none"}` : `key ${shape} ${color}`;
-    item.append(key, label);
-    legend.append(item);
+function listNames({ colors, styles, isBars }) {
+  return colors.map(({ label: name }, id) => {
+    const { color } = styles[id];
+    return { id, name, key: isBars ? `bar-key ${color} hatch-${HATCHES[color].join("-") || "none"}` : nameKey(styles[id]) };
   });
 }

@@ -3,7 +3,8 @@ import { chooseScale, formatValue, nameUnit } from "../../site/format.js";
 import { drawLimits } from "./limits.js";
 import { formatMoment } from "../shared/zones.js";
 import { BASE_OPTIONS, makeTooltipLook, makeValueScale, styleAxis } from "../shared/looks.js";
-import { drawActiveMark, drawEndLabels, drawMessage } from "../shared/marks.js";
+import { placeNames } from "../shared/line_names.js";
+import { drawActiveMark, drawMessage } from "../shared/marks.js";
 import { assignStyles, withAlpha } from "../shared/palette.js";
 import {
   drawChanges,
@@ -27,21 +28,22 @@ const STACKED_AXIS_WIDTH = 72;
 
 /**
  * Prepare what the panels of a metric share.
- * Returns the data with styles, one scale and domain for all panels, and the marks that can be walked, by line.
+ * Returns the data with styles, one scale and domain for all panels, and the marks that can be walked, by line. hidden: places of lines without marks.
  */
-export function prepareScaling(data) {
-  const cells = data.facets.flatMap((facet) => facet.lines.flat().filter((cell) => cell !== null));
+export function prepareScaling(data, hidden = new Set()) {
+  const facets = data.facets.map((facet) => hideLines(facet, hidden));
+  const cells = facets.flatMap((facet) => facet.lines.flat().filter((cell) => cell !== null));
   const isLog = data.scale === "log";
   const values = listValues(cells).filter((value) => !isLog || value > 0);
   const most = values.reduce((a, b) => Math.max(a, b), 0);
-  const limits = data.facets.flatMap((facet) => facet.limits.flatMap((limit) => limit.values));
+  const limits = facets.flatMap((facet) => facet.limits.flatMap((limit) => limit.values));
   const ideals = data.ideal ? cells.map((cell) => cell.ideal).filter((ideal) => ideal !== null) : [];
   const within = [
     ...values,
     // The axis is that of the values: a limit above it is an arrow.
     ...limits.filter((value) => value !== null && value <= most && (!isLog || value > 0)),
     ...ideals.map((ideal) => Math.min(ideal, ROOM_FOR_IDEAL * most)),
-    ...data.facets.flatMap((facet) => facet.models.flatMap(({ lows, highs }) => [...lows, ...highs])),
+    ...facets.flatMap((facet) => facet.models.flatMap(({ lows, highs }) => [...lows, ...highs])),
   ];
   const scale = chooseScale(values, data.metric.unit);
   return {
@@ -53,7 +55,18 @@ export function prepareScaling(data) {
     unit: data.metric.unit,
     canBeLog: isLogWorthwhile(values),
     domain: findDomain(within, { isLog, divisor: scale.divisor, isBars: data.draw === "bars" && data.over === null }),
-    panels: data.facets.map(preparePanel),
+    panels: facets.map(preparePanel),
+    hidden,
+  };
+}
+
+function hideLines({ lines, knees, models, ...facet }, hidden) {
+  const isShown = ({ line }) => !hidden.has(line);
+  return {
+    ...facet,
+    lines: lines.map((line, place) => (hidden.has(place) ? line.map(() => null) : line)),
+    knees: knees.filter(isShown),
+    models: models.filter(isShown),
   };
 }
 
@@ -83,8 +96,8 @@ function listMarks(facet) {
 }
 
 /** Prepare the charts of all metrics. data: as the page carries it (benchapp/charts/pages/scaling_figure.py). */
-export function prepareStack({ layers, display, ...data }) {
-  return layers.map((layer) => prepareScaling({ ...data, ...display, ...layer, isStacked: layers.length > 1 }));
+export function prepareStack({ layers, display, ...data }, hidden) {
+  return layers.map((layer) => prepareScaling({ ...data, ...display, ...layer, isStacked: layers.length > 1 }, hidden));
 }
 
 /** Return the mark of an element in a panel; undefined if it has none. */
@@ -194,11 +207,11 @@ export function fitsEndLabels({ isBars, panels, colors }, isNarrow) {
   return !isBars && !isNarrow && panels.length === 1 && colors.length <= MOST_END_LABELS && panels[0].models.length === 0;
 }
 
-/** Build the configuration of one panel. place: of the facet; colors: resolved CSS colors. */
-export function buildScaling(prepared, place, { colors, isNarrow = false }) {
+/** Build the configuration of one panel. place: of the facet; colors: resolved CSS colors; names: LineNames. */
+export function buildScaling(prepared, place, { colors, isNarrow = false, names = null }) {
   const panel = prepared.panels[place];
   const hasEndLabels = prepared.colors.length > 1 && fitsEndLabels(prepared, isNarrow);
-  const look = { prepared, panel, colors };
+  const look = { prepared, panel, colors, names };
   return {
     type: prepared.isBars ? "bar" : "line",
     data: {
@@ -225,7 +238,7 @@ function widen(axis) {
   axis.width = Math.max(axis.width, STACKED_AXIS_WIDTH);
 }
 
-function listPlugins({ prepared, panel, colors }, hasEndLabels) {
+function listPlugins({ prepared, panel, colors, names }, hasEndLabels) {
   const styles = prepared.styles.map((style) => ({ ...style, paint: colors.series[style.color] }));
   const marks = panel.marks;
   const findEnds = (chart) => (hasEndLabels ? listEnds(chart, prepared, panel) : []);
@@ -241,7 +254,7 @@ function listPlugins({ prepared, panel, colors }, hasEndLabels) {
     drawChanges(marks, colors),
     drawKnees(panel.knees, colors),
     drawLimits(panel.limits, prepared, { colors, format: (value) => withUnit(value, prepared.unit) }),
-    drawEndLabels(findEnds, colors),
+    placeNames(findEnds, names),
     ...(marks.length === 0 ? [drawMessage("No values", colors)] : []),
     markValue(panel, drawActiveMark(colors)),
   ];
@@ -263,7 +276,7 @@ function listEnds(chart, prepared, panel) {
   return panel.lines.flatMap((line, index) => {
     const last = line.findLastIndex((cell) => cell !== null && cell.median !== null);
     const element = chart.getDatasetMeta(index).data[last];
-    return element === undefined ? [] : [{ text: prepared.colors[index].label, x: element.x + (panel.runs.length > 0 ? POINT_WIDTH_PX / 2 : 0), y: element.y }];
+    return element === undefined ? [] : [{ id: index, text: prepared.colors[index].label, x: element.x + (panel.runs.length > 0 ? POINT_WIDTH_PX / 2 : 0), y: element.y }];
   });
 }
 
@@ -271,8 +284,10 @@ function makeDataset({ prepared, colors }, line, index) {
   const style = prepared.styles[index];
   const color = colors.series[style.color];
   const valueOf = (cell) => (cell === null || cell.median === null || (prepared.isLog && cell.median <= 0) ? null : cell.median);
+  const hidden = prepared.hidden.has(index);
   if (prepared.isBars) {
     return {
+      hidden,
       data: line.map(valueOf),
       backgroundColor: withAlpha(color, prepared.isLog ? 0.35 : 0.88),
       borderColor: color,
@@ -283,6 +298,7 @@ function makeDataset({ prepared, colors }, line, index) {
     };
   }
   return {
+    hidden,
     data: line.map((cell, place) => ({ x: findPosition(prepared, cell, place), y: valueOf(cell) ?? NaN })),
     parsing: false,
     borderColor: color,

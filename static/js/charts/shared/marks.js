@@ -5,24 +5,6 @@ const LABEL_HEIGHT = 13;
 const LABEL_APART = 2;
 const LEADER_WIDTH = 12;
 
-/** Labels at the right end of lines, instead of a legend. findEnds: chart → [{text, x, y}]. */
-export function drawEndLabels(findEnds, colors) {
-  return {
-    id: "endLabels",
-    afterDatasetsDraw(chart) {
-      const { ctx, chartArea } = chart;
-      ctx.save();
-      ctx.font = `11px ${getFamily(chart)}`;
-      ctx.textBaseline = "middle";
-      ctx.fillStyle = colors.ink;
-      for (const { text, x, y } of spreadApart(findEnds(chart), chartArea)) {
-        ctx.fillText(shorten(ctx, text, chart.width - x - 8), x + 8, y);
-      }
-      ctx.restore();
-    },
-  };
-}
-
 /**
  * Lines across the chart with their labels, which cover neither each other nor the lines near them.
  * limit: {value, label} between good and bad, or null. references: [{value, label}] of known systems, dotted. thresholds:

@@ -52,6 +52,11 @@ export function styleOf(line) {
   return STYLES[MEANING.get(nameMeaning(line)) ?? 0];
 }
 
+/** Return the classes of the mark of a style in a legend. */
+export function nameKey({ shape, color }) {
+  return `key ${shape} ${color}`;
+}
+
 /** Return a resolved color, "rgb(r, g, b)", with less than full cover. */
 export function withAlpha(color, alpha) {
   return color.replace(/^rgb\(([^)]+)\)$/, `rgba($1, ${alpha})`);

@@ -1,6 +1,8 @@
 // Charts of a run: latency percentiles from the table on the page, and traces from the API.
 import { getJson } from "../../site/api.js";
+import { LineNames } from "../shared/line_names.js";
 import { findNearest } from "../shared/marks.js";
+import { nameKey } from "../shared/palette.js";
 import { buildPercentiles, describeMark as describePercentile, MOST_END_LABELS, preparePercentiles } from "../latency/percentiles.js";
 import { buildTrace, describeMark as describeTracePoint, prepareTrace } from "./trace.js";
 import { isNarrowBox, onWidthChange, showProblem, startChart } from "../shared/chart_frame.js";
@@ -21,44 +23,37 @@ function readLines() {
   return lines.filter(({ points }) => points.length > 0);
 }
 
-function showLegend(figure, lines) {
-  const legend = figure.querySelector("[data-legend]");
-  const hasBefore = lines.some(({ isBefore }) => isBefore);
+/** Start one figure with keyboard navigation. prepare: hidden → {lines, marks}; build: (prepared, look) → configuration. */
+function startFigure(figure, { prepare, build, describe }) {
   const box = figure.querySelector(".chart-box");
-  const show = () => {
-    legend.hidden = !hasBefore && lines.length <= MOST_END_LABELS && !isNarrowBox(box);
-  };
-  show();
-  onWidthChange(box, show);
-  for (const { name, isBefore, style } of lines) {
-    const item = document.createElement("li");
-    const key = document.createElement("span");
-    key.className = `key ${isBefore ? "before" : style.shape} ${style.color}`;
-    item.append(key, name);
-    legend.append(item);
-  }
-}
-
-// Start one figure with keyboard navigation.
-function startFigure(figure, { marks, build, describe }) {
-  const box = figure.querySelector(".chart-box");
-  const { getChart, placeOf } = startChart(box, build);
+  let prepared = prepare(new Set());
+  const lines = prepared.lines.map(({ id, name, isBefore, style }) => ({ id, name, key: isBefore ? `key before ${style.color}` : nameKey(style) }));
+  const names = new LineNames(figure, lines, () => {
+    prepared = prepare(names.hidden);
+    redraw();
+  });
+  const { getChart, placeOf, redraw } = startChart(box, (look) => build(prepared, { ...look, names }));
   startNavigation(box, figure.querySelector(".chart-readout"), {
     getChart,
     points: {
-      count: marks.length,
-      elementAt: (index) => marks[index].element,
-      describe: (index) => describe(marks[index]),
-      findNearest: (pixel) => findNearest(marks.map((mark) => placeOf(mark.element)), pixel),
+      get count() {
+        return prepared.marks.length;
+      },
+      elementAt: (index) => prepared.marks[index].element,
+      describe: (index) => describe(prepared.marks[index]),
+      findNearest: (pixel) => findNearest(prepared.marks.map((mark) => placeOf(mark.element)), pixel),
     },
   });
+  return names;
 }
 
 function startPercentiles(figure) {
-  const prepared = preparePercentiles(readLines());
-  const build = (look) => buildPercentiles(prepared, look);
-  startFigure(figure, { marks: prepared.marks, build, describe: describePercentile });
-  showLegend(figure, prepared.lines);
+  const lines = readLines();
+  const names = startFigure(figure, { prepare: (hidden) => preparePercentiles(lines, hidden), build: buildPercentiles, describe: describePercentile });
+  const box = figure.querySelector(".chart-box");
+  const showNames = () => names.list(lines.some(({ isBefore }) => isBefore) || lines.length > MOST_END_LABELS || isNarrowBox(box));
+  showNames();
+  onWidthChange(box, showNames);
 }
 
 // A line for each direction, in the order of the answer.
@@ -73,9 +68,9 @@ function selectLines(points, { kind, dataset }) {
 
 function startTrace(figure, points) {
   const { trace: kind, unit, label } = figure.dataset;
-  const prepared = prepareTrace(selectLines(points, { kind, dataset: figure.dataset }), { unit, label });
-  const build = (look) => buildTrace(prepared, look);
-  startFigure(figure, { marks: prepared.marks, build, describe: (mark) => describeTracePoint(mark, unit) });
+  const lines = selectLines(points, { kind, dataset: figure.dataset });
+  const prepare = (hidden) => prepareTrace(lines, { unit, label, hidden });
+  startFigure(figure, { prepare, build: buildTrace, describe: (mark) => describeTracePoint(mark, unit) });
 }
 
 async function loadTraces(section) {

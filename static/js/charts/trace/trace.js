@@ -1,7 +1,8 @@
 // Trace of one quantity during a run, as a Chart.js configuration: a line per direction, a min–max band.
 import { chooseScale, formatTick, formatValue, nameUnit } from "../../site/format.js";
 import { BASE_OPTIONS, makeTooltipLook, makeValueScale, styleAxis } from "../shared/looks.js";
-import { drawActiveMark, drawEndLabels } from "../shared/marks.js";
+import { placeNames } from "../shared/line_names.js";
+import { drawActiveMark } from "../shared/marks.js";
 import { assignStyles, withAlpha } from "../shared/palette.js";
 import { lineDomain, linearTicks } from "../shared/value_axis.js";
 
@@ -10,13 +11,13 @@ const SECONDS = { divisor: 1, suffix: "s" };
 /**
  * Prepare the data of chart and readout.
  * lines: [{direction, rw, points: [{at_s, mean, minimum, maximum, count}]}], points ascending by at_s.
- * A bucket without entries (count 0) is a gap, even if its mean is 0.
+ * A bucket without entries (count 0) is a gap, even if its mean is 0. hidden: places of lines without marks.
  */
-export function prepareTrace(lines, { unit, label }) {
+export function prepareTrace(lines, { unit, label, hidden = new Set() }) {
   const styles = assignStyles(lines);
-  const drawn = lines.map((line, place) => ({ ...line, style: styles[place], points: line.points.map(readPoint) }));
+  const drawn = lines.map((line, id) => ({ ...line, id, name: line.direction, isHidden: hidden.has(id), style: styles[id], points: line.points.map(readPoint) }));
   const marks = drawn.flatMap((line, place) =>
-    line.points.map((point, index) => ({
+    (line.isHidden ? [] : line.points).map((point, index) => ({
       ...point,
       direction: line.direction,
       // The band uses two datasets before the line.
@@ -47,8 +48,8 @@ export function describeMark({ direction, at, mean, minimum, maximum }, unit) {
   return parts.join(" · ");
 }
 
-/** Build the configuration of Chart.js. colors: resolved CSS colors. */
-export function buildTrace(trace, { colors }) {
+/** Build the configuration of Chart.js. colors: resolved CSS colors; names: LineNames. */
+export function buildTrace(trace, { colors, names = null }) {
   // Direction names are short enough for a narrow chart.
   const hasEnds = trace.lines.length > 1;
   const findEnds = (chart) => (hasEnds ? listEnds(chart, trace.lines) : []);
@@ -67,7 +68,7 @@ export function buildTrace(trace, { colors }) {
         y: makeValueScale(trace, { colors, name: nameAxis(trace) }),
       },
     },
-    plugins: [drawEndLabels(findEnds, colors), drawActiveMark(colors)],
+    plugins: [placeNames(findEnds, names), drawActiveMark(colors)],
   };
 }
 
@@ -75,10 +76,11 @@ function readPoint({ at_s: at, mean, minimum, maximum, count }) {
   return count === 0 ? { at, mean: null, minimum: null, maximum: null } : { at, mean, minimum, maximum };
 }
 
-function makeDatasets({ points, style }, colors) {
+function makeDatasets({ points, style, isHidden: hidden }, colors) {
   const color = colors.series[style.color];
   const edge = (name) => ({
     data: points.map((point) => ({ x: point.at, y: point[name] ?? NaN })),
+    hidden,
     borderWidth: 0,
     pointRadius: 0,
     backgroundColor: withAlpha(color, 0.2),
@@ -88,6 +90,7 @@ function makeDatasets({ points, style }, colors) {
     { ...edge("minimum"), fill: false },
     { ...edge("maximum"), fill: "-1" },
     {
+      hidden,
       data: points.map((point) => ({ x: point.at, y: point.mean ?? NaN })),
       borderColor: color,
       borderDash: style.dash,
@@ -101,10 +104,10 @@ function makeDatasets({ points, style }, colors) {
 }
 
 function listEnds(chart, lines) {
-  return lines.flatMap(({ direction, points }, place) => {
+  return lines.filter(({ isHidden }) => !isHidden).flatMap(({ id, name, points }) => {
     const last = points.findLastIndex((point) => point.mean !== null);
-    const element = chart.getDatasetMeta(place * 3 + 2).data[last];
-    return element === undefined ? [] : [{ text: direction, x: element.x, y: element.y }];
+    const element = chart.getDatasetMeta(id * 3 + 2).data[last];
+    return element === undefined ? [] : [{ id, text: name, x: element.x, y: element.y }];
   });
 }
 
