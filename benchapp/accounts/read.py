@@ -8,7 +8,7 @@ from django.db.models import Exists, OuterRef, Q
 from django.utils import timezone
 
 from benchapp.framework.read.pagination import Cursor, Page, behind, by_time, cut_page, read_cursor
-from benchapp.models import ApiToken, SignedLink, User
+from benchapp.models import ApiToken, SignedLink, User, follow_name
 
 _LINK_COLUMNS: Final = (
     *("id", "url", "created_at", "created_by__username", "token__public_id", "expires_at", "revoked_at"),
@@ -78,7 +78,7 @@ def page_tokens(
     if scope is not None:
         wanted &= Q(scope=scope)
     if host is not None:
-        wanted &= Q(host__name=host.lower())
+        wanted &= Q(host__name=follow_name("host", host.lower()))
     if is_valid is not None:
         valid = ApiToken.objects.valid_at(timezone.now()).values("pk")
         wanted &= Q(pk__in=valid) if is_valid else ~Q(pk__in=valid)

@@ -11,7 +11,7 @@ from django.db.models import BooleanField, Count, ExpressionWrapper, OuterRef, Q
 from django.utils import timezone
 
 from benchapp.framework.read.pagination import Cursor, Page, behind, cut_page, match_times, read_cursor
-from benchapp.models import Kind, Run, State, Submission
+from benchapp.models import Kind, Run, State, Submission, follow_name
 
 _HOURS: Final = 24
 
@@ -83,7 +83,7 @@ def list_uploads(
     if state is not None:
         uploads = uploads.filter(state=state)
     if host is not None:
-        uploads = uploads.filter(host__name=host)
+        uploads = uploads.filter(host__name=follow_name("host", host))
     if reason_code is not None:
         uploads = uploads.filter(reason_code=reason_code)
     # Ids ascend within one time where times descend, as they do in the index.
@@ -117,7 +117,7 @@ def count_uploads(*, now: datetime | None = None) -> UploadCounts:
         received=states.get(State.RECEIVED, 0),
         stored=states.get(State.STORED, 0),
         rejected=states.get(State.REJECTED, 0),
-        per_hour=count_hours(now or timezone.now()),
+        per_hour=_count_hours(now or timezone.now()),
         by_reason=tuple(reasons),
     )
 
@@ -148,8 +148,7 @@ def _read(submissions: QuerySet[Any]) -> QuerySet[Submission]:
     return rows
 
 
-def count_hours(now: datetime) -> tuple[dict[str, Any], ...]:
-    """Return `hour_at` and, of what was received within it, the counts by its state now; as UploadCounts.per_hour."""
+def _count_hours(now: datetime) -> tuple[dict[str, Any], ...]:
     this_hour = now.replace(minute=0, second=0, microsecond=0)
     first = this_hour - timedelta(hours=_HOURS - 1)
     with connection.cursor() as cursor:

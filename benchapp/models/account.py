@@ -178,9 +178,8 @@ class AuditKind(models.TextChoices):
     """What a write changed."""
 
     ACCOUNT = "account", "Account"
-    BACKUP = "backup", "Backup"
     CONFIRMATION_POLICY = "confirmation_policy", "Confirmation policy"
-    CORRECTION = "correction", "Correction"
+    DELETION = "deletion", "Deletion"
     DETECTION_POLICY = "detection_policy", "Detection policy"
     DRY_RUN = "dry_run", "Dry run"
     EMAIL_ADDRESS = "email_address", "E-mail address"
@@ -190,6 +189,7 @@ class AuditKind(models.TextChoices):
     LINK = "link", "Signed link"
     PINNED_CHART = "pinned_chart", "Pinned chart"
     PLANNED_EVENT = "planned_event", "Planned event"
+    POOL = "pool", "Pool"
     PRICE = "price", "Price"
     RUN = "run", "Run"
     RUN_REQUEST = "run_request", "Run request"

@@ -9,11 +9,15 @@ a series.
 """
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import reduce
 from operator import and_, or_
 from typing import Any, Final, Literal
+from urllib.parse import parse_qsl, urlencode
 
 from django.db.models import (
     BooleanField,
@@ -40,8 +44,17 @@ from benchapp.catalog.dimensions import (
     get_filter_dimension,
     split_pattern,
 )
-from benchapp.catalog.grammar import Filter, Term, Test
-from benchapp.models.host import Host
+from benchapp.catalog.grammar import (
+    LENGTH_MAXIMUM,
+    BadFilter,
+    Filter,
+    Term,
+    Test,
+    canonicalize_filter,
+    parse_filter,
+    write_filter,
+)
+from benchapp.models.host import Host, read_present_scopes
 from benchapp.models.measurement import Measurement
 from benchapp.models.series import Environment, Series, SeriesEnvironment
 
@@ -69,6 +82,8 @@ _RUN_SEARCHED: Final = (
     "target__instance_type",
 )
 _SCOPES: Final = ("host", "pool")
+# Before a sign of a comparison, which begins no name of a group.
+_NAMES_SCOPE: Final = re.compile(r"[^=]*\b(host|pool)[:=]", re.IGNORECASE)
 _COMPARISONS: Final = {"<": "lt", "<=": "lte", ">": "gt", ">=": "gte"}
 # Series of a rare workload are listed by id, so that PostgreSQL starts with them and not with every run.
 _RARE_SERIES: Final = 200
@@ -116,6 +131,80 @@ class ContainsFolded(Lookup):
         """Return the condition."""
         column, column_values = self.process_lhs(compiler, connection)
         return f"lower({column}::text)::jsonb @> lower(%s)::jsonb", (*column_values, self.rhs)
+
+
+def follow_names(filter: Filter) -> Filter:
+    """Return the filter with the present names of hosts and pools that it names by former ones.
+
+    One query if it names any. Patterns are compared with present names only.
+    """
+    return replace_scopes(filter, read_present_scopes(_list_scopes(filter)))
+
+
+def replace_scopes(filter: Filter, present: Mapping[str, str]) -> Filter:
+    """Return the filter with other names of hosts and pools: scopes of one kind, by those in lower case."""
+    if not present.keys() & {scope.lower() for scope in _list_scopes(filter)}:
+        return filter
+
+    def replace_test(term: Term, test: Test) -> Test:
+        name = f"{term.dimension}:{test.values[0]}".lower() if test.operator == "=" else ""
+        return Test("=", (present[name].partition(":")[2],)) if name in present else test
+
+    terms = (
+        replace(term, tests=tuple(dict.fromkeys(replace_test(term, test) for test in term.tests)))
+        if term.dimension in _SCOPES
+        else term
+        for term in filter.terms
+    )
+    return Filter(tuple(terms), filter.words)
+
+
+def _list_scopes(filter: Filter) -> list[str]:
+    return [
+        f"{term.dimension}:{test.values[0]}"
+        for term in filter.terms
+        if term.dimension in _SCOPES
+        for test in term.tests
+        if test.operator == "="
+    ]
+
+
+def follow_query(query: str) -> str:
+    """Return the query string of a page with present names of hosts and pools in its filters; one query."""
+    scopes = [scope for _, _, filter in _list_filters(query) for scope in _list_scopes(filter)]
+    return replace_in_query(query, read_present_scopes(scopes))
+
+
+def replace_in_query(query: str, present: Mapping[str, str]) -> str:
+    """Return the query string of a page with other names in its filters, as `replace_scopes`."""
+    pairs = parse_qsl(query, keep_blank_values=True)
+    for place, head, filter in _list_filters(query):
+        replaced = replace_scopes(filter, present)
+        if replaced != filter:
+            pairs[place] = (pairs[place][0], head + write_filter(replaced))
+    return query if pairs == parse_qsl(query, keep_blank_values=True) else urlencode(pairs)
+
+
+def _list_filters(query: str) -> list[tuple[int, str, Filter]]:
+    """Return the filters that name hosts or pools: place of the parameter, what precedes the filter, the filter."""
+    found = []
+    for place, (_, value) in enumerate(parse_qsl(query, keep_blank_values=True)):
+        # A group of Scaling is NAME = FILTER.
+        head = "" if _NAMES_SCOPE.match(value) else "".join(value.partition("=")[:2])
+        with suppress(BadFilter):
+            if _list_scopes(filter := parse_filter(value.removeprefix(head))):
+                found.append((place, f"{head} " if head else "", filter))
+    return found
+
+
+def read_filter_to_store(text: str) -> str:
+    """Return a filter in the form that is stored, with present names. Raises BadFilter."""
+    written = write_filter(follow_names(parse_filter(canonicalize_filter(text))))
+    if len(written) > LENGTH_MAXIMUM:
+        raise BadFilter(
+            f"The filter has {len(written)} characters with present names; at most {LENGTH_MAXIMUM}"
+        )
+    return written
 
 
 def match_series(filter: Filter, prefix: str = "", *, runs: RunChoice = "newest") -> Q:

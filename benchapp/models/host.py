@@ -1,13 +1,14 @@
 """Hosts, API tokens, signed links."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import Final, Self
 
 from django.db import models
+from django.db.models.functions import Lower
 
 from benchapp.catalog.metrics import format_count
 from benchapp.models.account import User, name_person
@@ -44,6 +45,41 @@ def _name_ranges(names: Sequence[str]) -> list[str]:
         own = [name for _, (_, _, name) in members]
         places += own if len(own) < _RANGE_FROM else [f"{own[0]} to {own[-1]}"]
     return places
+
+
+class FormerName(models.Model):
+    """A name that a host or pool had: an alias. scope, present: host:NAME or pool:NAME, of then and of now."""
+
+    scope = models.CharField(max_length=260, unique=True)
+    present = models.CharField(max_length=260)
+    renamed_at = models.DateTimeField(help_text="server's clock")
+
+    def __str__(self) -> str:
+        return f"{self.scope} is now {self.present}"
+
+    @property
+    def name(self) -> str:
+        """Return the former name."""
+        return self.scope.partition(":")[2]
+
+    @property
+    def place(self) -> str:
+        """Return the host or pool in words: "host db-1"."""
+        return self.present.replace(":", " ", 1)
+
+
+def read_present_scopes(scopes: Iterable[str]) -> dict[str, str]:
+    """Return the present scope of each former one of these, by it in lower case; one query, none without scopes."""
+    folded = [scope.lower() for scope in scopes]
+    if not folded:
+        return {}
+    found = FormerName.objects.annotate(folded=Lower("scope")).filter(folded__in=folded)
+    return dict(found.values_list("folded", "present"))
+
+
+def follow_name(kind: str, name: str) -> str:
+    """Return the present name of the host or pool of this name, which may be a former one; one query."""
+    return read_present_scopes([f"{kind}:{name}"]).get(f"{kind}:{name}".lower(), f":{name}").partition(":")[2]
 
 
 class HostQuerySet(models.QuerySet["Host"]):

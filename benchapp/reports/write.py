@@ -26,6 +26,7 @@ from benchapp.models import (
     StudySnapshotImage,
     User,
 )
+from benchapp.models.filtering import follow_query
 from benchapp.models.list_entry import find_column_type
 
 TITLE_LENGTH: Final = 200
@@ -72,7 +73,7 @@ def read_panel(given: Mapping[str, Any], path: str = "") -> StudyPanel:
         raise BadValue(f"{path}query", "the address has control characters; remove them")
     return StudyPanel(
         str(kind),
-        query,
+        follow_query(query),
         _read_text(given.get("title"), f"{path}title", maximum=TITLE_LENGTH),
         _read_text(given.get("text"), f"{path}text", maximum=PANEL_TEXT_LENGTH),
     )

@@ -25,6 +25,7 @@ from benchapp.models import (
     Series,
     ThresholdViolation,
     User,
+    follow_name,
 )
 from benchapp.storage.read.hosts import list_mappings
 from benchapp.storage.target_mappings import request_reread
@@ -89,7 +90,8 @@ class _MovingSeries:
 
 
 def preview_pool(host: Host, pool: str) -> PoolMove:
-    """Return what `set_pool` would move; changes nothing, four queries."""
+    """Return what `set_pool` would move; changes nothing, five queries."""
+    pool = follow_name("pool", pool)
     return _describe(host, pool, _list_sources(host, pool))
 
 
@@ -99,12 +101,12 @@ def set_pool(name: str, pool: str, *, by: User | None = None, via: str = "") -> 
     """Set the pool of a host ("" for none), and move its results to the series of the pool; None if it is unknown.
 
     A series that only this host measures keeps its id, if the pool has none like it. Incidents follow their changes.
-    Setting the former pool undoes it.
+    Setting the former pool undoes it. A former name of a pool is that pool.
     """
     # Waits for results that are being stored; those that come later belong to the new pool.
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(%s)", [IMPORT_LOCK])
-    host = Host.objects.filter(name=name).first()
+    host, pool = Host.objects.filter(name=name).first(), follow_name("pool", pool)
     if host is None:
         return None
     sources = _list_sources(host, pool)

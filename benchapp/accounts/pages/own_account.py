@@ -19,7 +19,6 @@ from benchapp.accounts.write.accounts import (
     count_password_check,
     delete_account,
     forget_password_check,
-    read_default_filter,
     save_preferences,
     save_theme,
 )
@@ -36,6 +35,7 @@ from benchapp.framework.pages.page_context import name_server_zone
 from benchapp.framework.queue import queue_address_link
 from benchapp.framework.times import list_zone_names
 from benchapp.models import BROWSER_ZONE, RateUnits, Role, Theme, User
+from benchapp.models.filtering import read_filter_to_store
 
 
 class PreferencesForm(forms.Form):
@@ -82,7 +82,7 @@ class PreferencesForm(forms.Form):
     def clean_default_filter(self) -> str:
         """Return the filter in its canonical form."""
         try:
-            return read_default_filter(self.cleaned_data["default_filter"])
+            return read_filter_to_store(self.cleaned_data["default_filter"])
         except BadFilter as problem:
             raise forms.ValidationError(f"{problem}.") from problem
 

@@ -23,7 +23,6 @@ from django.utils import timezone
 
 from benchapp.accounts.write.throttle import LimitReached, count_attempt, forget_attempt
 from benchapp.accounts.write.tokens import revoke_links_of, revoke_token
-from benchapp.catalog.grammar import LENGTH_MAXIMUM, BadFilter, parse_filter, write_filter
 from benchapp.framework.write.audit import record_write, snapshot
 from benchapp.framework.write.conflicts import retry_conflicts
 from benchapp.models import (
@@ -460,20 +459,10 @@ def _create(claims: Mapping[str, Any], provider: OidcProvider, *, subject: str, 
     return user
 
 
-def read_default_filter(text: str) -> str:
-    """Return a filter in its canonical form; "" for none. Raises BadFilter, also for a time range or a metric."""
-    written = write_filter(parse_filter(text))
-    if len(written) > LENGTH_MAXIMUM:
-        raise BadFilter(
-            f"The filter has {len(written)} characters in full; at most {LENGTH_MAXIMUM} are allowed"
-        )
-    return written
-
-
 def save_preferences(
     user: User, *, time_zone: str, rate_units: RateUnits, theme: Theme, default_filter: str
 ) -> None:
-    """Save what pages show to a user. default_filter: in the canonical form (`read_default_filter`)."""
+    """Save what pages show to a user. default_filter: in the canonical form (`read_filter_to_store`)."""
     _save(user, time_zone=time_zone, rate_units=rate_units, theme=theme, default_filter=default_filter)
 
 

@@ -40,6 +40,7 @@ from benchapp.framework.api.problems import bad_parameter
 from benchapp.framework.api.responses import answer_rows
 from benchapp.framework.api.view import ApiView
 from benchapp.incidents.read.series_status import MarkState
+from benchapp.models.filtering import follow_names
 
 _SIDES: Final = ("a", "b")
 _ID_MAXIMUM: Final = 2**63 - 1
@@ -258,7 +259,7 @@ def _read_side(wanted: Mapping[str, Any], name: str) -> Side:
 
 def _read_filter(wanted: Mapping[str, Any], name: str) -> Filter:
     try:
-        return parse_filter(wanted.get(name, ""))
+        return follow_names(parse_filter(wanted.get(name, "")))
     except BadFilter as error:
         raise bad_parameter(name, error) from error
 

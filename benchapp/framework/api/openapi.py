@@ -300,13 +300,12 @@ _BODIES: Final[dict[str, Json]] = {
     "AnyTokenInput": {"scope": "read", "label": "dashboard", "expires_at": "2027-06-30T00:00:00Z"},
     "BaselineInput": {"comment": "new disks"},
     "BulkTriageInput": {"incidents": [1, 2], "action": "resolve", "verdict": "noise"},
-    "CorrectionInput": {
-        "kind": "relabeling",
+    "DeletionInput": {
         "filter": "host:db-01 label.trial:1",
         "to_at": "2026-01-01T00:00:00Z",
-        "changes": {"volume_type": "gp3", "label.rack": None},
-        "reason": "a typing error in a cron job",
+        "reason": "trial runs",
     },
+    "RenameInput": {"scope": "host:db-01", "name": "web-01", "dry_run": True},
     "DetectionPolicyInput": {
         "metric": "iops",
         "smallest_change": 0.1,
@@ -315,7 +314,7 @@ _BODIES: Final[dict[str, Json]] = {
     },
     "EnrollmentInput": {"name": "db-09", "agent_version": "0.1.0"},
     "ExclusionInput": {"reason": "the RAID was rebuilt"},
-    "PatchedCorrectionChanges": {"is_canceled": True},
+    "PatchedDeletionChanges": {"is_canceled": True},
     "PatchedDetectionPolicyChanges": {"is_canceled": True},
     "PatchedHostChanges": {"pool": "blue"},
     "PatchedIncidentChanges": {"comment": "seen"},

@@ -22,6 +22,7 @@ from benchapp.catalog.grammar import BadFilter, Filter, Term, parse_filter, pars
 from benchapp.charts.read.chart import Option
 from benchapp.framework.api.problems import Problem, answer_problem, bad_parameter
 from benchapp.framework.read.days import DAYS_MAXIMUM, MOMENTS, BadDays, make_day_range, parse_moment
+from benchapp.models.filtering import follow_names
 from benchapp.series.read.shapes import BADGE_CODES
 
 LIMIT_DEFAULT: Final = 100
@@ -133,7 +134,7 @@ class FilterField(serializers.CharField):
     def to_internal_value(self, data: Any) -> Filter:  # type: ignore[override]
         """Parse the filter expression."""
         try:
-            return parse_filter(super().to_internal_value(data))
+            return follow_names(parse_filter(super().to_internal_value(data)))
         except BadFilter as problem:
             raise serializers.ValidationError(str(problem)) from problem
 
@@ -203,9 +204,9 @@ class FilterParameters(Parameters):
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """Join all terms into one filter."""
         filter = attrs.pop("q")
-        terms = [attrs.pop(name) for name in FILTER_DIMENSIONS if name in attrs]
+        terms = tuple(attrs.pop(name) for name in FILTER_DIMENSIONS if name in attrs)
         try:
-            match = filter.with_terms(terms)
+            match = filter.with_terms(follow_names(Filter(terms)).terms)
         except BadFilter as problem:
             raise serializers.ValidationError({"q": str(problem)}) from problem
         return super().validate({**attrs, "match": match})  # type: ignore[no-any-return]

@@ -25,9 +25,9 @@ from benchapp.accounts.write.accounts import network_of
 from benchapp.accounts.write.throttle import Counted, WindowQuota
 from benchapp.framework.api.answers import JsonRenderer
 from benchapp.framework.api.permissions import read_api_token
-from benchapp.framework.api.problems import Problem, answer_database_away, bad_value
-from benchapp.framework.readiness import DATABASE_AWAY
+from benchapp.framework.api.problems import DATABASE_AWAY, Problem, answer_database_away, bad_value
 from benchapp.framework.write.audit import find_client_address
+from benchapp.models import follow_name
 
 _WINDOW_S: Final = 60
 # A key takes a few hundred bytes. Further ones share one count.
@@ -225,6 +225,20 @@ class ApiView(APIView):
         """Count the request, and refuse it."""
         count_request(request)
         super().permission_denied(request, message, code)
+
+    def handle_exception(self, exc: Exception) -> Response:
+        """Answer an error; a former name of a host is answered as its present one."""
+        name = str(self.kwargs.get("name", "")).lower()
+        is_unknown = isinstance(exc, Problem) and exc.status == 404 and name != ""
+        if is_unknown and (present := follow_name("host", name)) != name:
+            self.kwargs["name"] = present
+            try:
+                act = getattr(self, str(self.request.method).lower())
+                answer: Response = act(self.request, **self.kwargs)
+            except Exception as problem:
+                return super().handle_exception(problem)
+            return answer
+        return super().handle_exception(exc)
 
     def finalize_response(self, request: Request, response: Response, *args: Any, **kwargs: Any) -> Response:
         """Add the headers of limits and of a deprecation."""

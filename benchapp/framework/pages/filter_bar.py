@@ -8,6 +8,7 @@ from typing import Any, Final, TypedDict, TypeVar
 from urllib.parse import urlencode
 
 from django import forms
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.shortcuts import render
 from django.utils import timezone
@@ -38,6 +39,7 @@ from benchapp.framework.pages.time_range import BoundField, TimeRangeControl, Ti
 from benchapp.framework.read.days import is_relative_moment, parse_moment
 from benchapp.framework.times import name_zone
 from benchapp.models import State
+from benchapp.models.filtering import follow_names
 from benchapp.series.read.dimension_values import Exclusion, FindsAny, find_exclusions, list_known_values
 from benchapp.series.read.runs import RunFilter
 from benchapp.series.read.shapes import BADGE_CODES
@@ -61,7 +63,8 @@ class FilterBar:
 
     text: in the canonical form, including legacy parameters and the two fields; as typed if it is not valid, and the
     filter is empty then. typed: as typed in any case. instead: corrections of the error. others: all other parameters.
-    resolved_url: the page with the time range and the metric of the text as parameters; None if it has neither.
+    resolved_url: the page with the time range and the metric of the text as parameters, and with present names in place
+    of former ones; None if it has none of them. is_renamed: it has former ones.
     hidden: (name, value) of parameters that do not depend on the filter. action: path of the page; clear_url: the page
     without filter, None if there is none. offered: dimensions to add, as options. form: of the
     page. time_range: None if the page has none, or has it outside of the bar. fields: a template with more fields.
@@ -84,6 +87,7 @@ class FilterBar:
     instead: tuple[str, ...] = ()
     others: tuple[tuple[str, str], ...] = ()
     resolved_url: str | None = None
+    is_renamed: bool = False
 
     @property
     def suggestions(self) -> list[tuple[str, str]]:
@@ -123,7 +127,7 @@ def make_filter_bar(
         _check_metric(query, has_metric=has_metric)
     except BadFilter as caught:
         problem, query = caught, Query(Filter())
-    filter = query.filter
+    filter = follow_names(query.filter)
     kept = tuple((name, value) for name in keep for value in request.GET.getlist(name) if value != "")
     rest = [
         (name, value)
@@ -147,7 +151,8 @@ def make_filter_bar(
         typed=whole,
         instead=problem.suggestions if problem else (),
         others=tuple(rest),
-        resolved_url=_resolve(query, path, rest),
+        resolved_url=_resolve(replace(query, filter=filter), path, rest, is_renamed=filter != query.filter),
+        is_renamed=filter != query.filter,
     )
 
 
@@ -155,10 +160,12 @@ def settle_filter(request: HttpRequest, bar: FilterBar, errors: Sequence[str] = 
     """Return the answer of every page to some addresses; None if the page shows what matches.
 
     An invalid filter, or errors of other parameters, get the page of `refuse_address`. A time range or a metric in the
-    filter redirects to the page with them as parameters.
+    filter redirects to the page with them as parameters, a former name to the page with the present one.
     """
     if bar.error is not None or errors:
         return refuse_address(request, errors, bar=bar)
+    if bar.is_renamed:
+        messages.info(request, f"A host or pool of the filter was renamed. Present names: {bar.text}")
     return HttpResponseRedirect(bar.resolved_url) if bar.resolved_url else None
 
 
@@ -221,9 +228,9 @@ def _describe_error(problem: BadFilter, text: str) -> dict[str, Any]:
     }
 
 
-def _resolve(query: Query, path: str, rest: Sequence[tuple[str, str]]) -> str | None:
-    """Return the link with the time range and the metric of a query as parameters; None if it has neither."""
-    if query.time_range is None and query.metric is None:
+def _resolve(query: Query, path: str, rest: Sequence[tuple[str, str]], *, is_renamed: bool) -> str | None:
+    """Return the link with the time range and the metric of a query as parameters; None if it shows the same."""
+    if query.time_range is None and query.metric is None and not is_renamed:
         return None
     given: dict[str, str] = {} if query.metric is None else {"metric": query.metric}
     if query.time_range is not None:
@@ -341,7 +348,7 @@ class FilterTextField(forms.CharField):
     def clean(self, value: Any) -> Any:
         """Return the parsed filter."""
         try:
-            return parse_filter(super().clean(value))
+            return follow_names(parse_filter(super().clean(value)))
         except BadFilter as error:
             raise forms.ValidationError(f"{error}.") from error
 

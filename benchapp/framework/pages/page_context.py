@@ -25,7 +25,7 @@ from benchapp.framework.pages.access import View, can
 from benchapp.framework.read.binary_columns import fetch_rows
 from benchapp.framework.times import find_zone, name_zone
 from benchapp.incidents.read.incidents import Tab, match_tab
-from benchapp.models import BROWSER_ZONE, Correction, DetectionPolicy, RateUnits, Role, User, WantedSchedule
+from benchapp.models import BROWSER_ZONE, Deletion, DetectionPolicy, RateUnits, Role, User, WantedSchedule
 
 TIMES: Final = ("from", "to", "zone")
 RANGED: Final = ("q", *TIMES)
@@ -179,12 +179,12 @@ PLACES: Final = (
     Place("Explore", ("scaling", "matrix", "history", "compare", "runs")),
     Place("Incidents", ("incidents", "benchmark_health", "planned_events", "detection_policies")),
     Place("Choose a layout", ("layouts",)),
-    Place("Hosts", ("hosts", "schedules", "run_requests", "uploads", "corrections")),
+    Place("Hosts", ("hosts", "schedules", "run_requests", "uploads", "deletions")),
     Place("Reports", ("studies", "saved_views")),
 )
 # The menu with the name of the user.
 ACCOUNT: Final = Place(
-    "Account", ("account", "subscriptions", "signed_links", "people", "tokens", "audit_records", "status")
+    "Account", ("account", "subscriptions", "signed_links", "people", "tokens", "audit_records")
 )
 # Pages below a tab whose addresses begin differently.
 _BELOW: Final = {
@@ -197,7 +197,7 @@ _BELOW: Final = {
 _FROM_FIRST_ROW: Final = {
     "schedules": WantedSchedule,
     "detection_policies": DetectionPolicy,
-    "corrections": Correction,
+    "deletions": Deletion,
 }
 OPEN_SHOWN_MAXIMUM: Final = 99
 

@@ -8,10 +8,11 @@ import structlog
 from django.db import transaction
 from django.utils import timezone
 
-from benchapp.catalog.grammar import BadFilter, canonicalize_filter, parse_filter
+from benchapp.catalog.grammar import BadFilter, parse_filter
 from benchapp.framework.write.audit import record_write, snapshot
 from benchapp.framework.write.conflicts import BadValue, retry_conflicts
 from benchapp.models import AuditKind, User
+from benchapp.models.filtering import read_filter_to_store
 from benchapp.models.list_entry import ListEntry
 
 log = structlog.get_logger(__name__)
@@ -148,7 +149,7 @@ def read_entry_reason(reason: str) -> str:
 def read_series_filter(text: str) -> str:
     """Return a filter of series in its canonical form. Raises BadValue."""
     try:
-        written = canonicalize_filter(text)
+        written = read_filter_to_store(text)
         terms = parse_filter(written).fact_terms
     except BadFilter as error:
         raise BadValue("filter", str(error)) from error

@@ -25,7 +25,7 @@ from benchapp.intake.posts.submissions import (
     accept_submissions,
     retry_submission,
 )
-from benchapp.models import Host, Measurement, State, Submission
+from benchapp.models import Host, Measurement, State, Submission, follow_name
 from benchapp.series.validity.rules import SEVERAL_TARGETS
 from benchapp.storage.write.hosts import check_host_name
 
@@ -68,7 +68,7 @@ class ImportSummary:
 
 def find_host(name: str, *, may_create: bool = False) -> Host:
     """Return the host of this name; create it if allowed. Raises UnknownHost or EnrollmentRefused."""
-    checked = check_host_name(name)
+    checked = check_host_name(follow_name("host", name))
     host = Host.objects.filter(name=checked).first()
     if host is None and may_create:
         return Host.objects.get_or_create(name=checked)[0]

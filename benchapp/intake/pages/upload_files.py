@@ -56,7 +56,7 @@ from benchapp.intake.posts.submissions import (
     accept_submission,
     find_known,
 )
-from benchapp.models import Host, Role, Target
+from benchapp.models import Host, Role, Target, follow_name
 from benchapp.series.pages.run_tables import BADGES
 from benchapp.series.read.titles import describe_target, describe_value, describe_workload, join_titles
 from benchapp.series.validity.rules import SEVERAL_TARGETS
@@ -530,7 +530,7 @@ def upload_files(request: HttpRequest) -> HttpResponse:
 def _take_files(form: UploadFilesForm, *, is_preview: bool) -> list[FileResult] | None:
     """Return the results of the form's files, or None with the errors in the form."""
     values = form.cleaned_data
-    host = Host.objects.active().filter(name=values["host"].strip().lower()).first()
+    host = Host.objects.active().filter(name=follow_name("host", values["host"].strip().lower())).first()
     if host is None:
         form.add_error("host", "This host does not exist. An admin creates it on the Hosts page.")
         return None

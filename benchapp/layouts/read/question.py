@@ -23,6 +23,7 @@ from benchapp.catalog.grammar import (
 )
 from benchapp.layouts.read.prices import UnknownRegion, find_region, list_prices
 from benchapp.layouts.rules.ranking import Requirement
+from benchapp.models.filtering import follow_names
 
 PricedParts = Literal["all", "volumes"]
 PRICED_PARTS: Final[Mapping[PricedParts, str]] = {
@@ -180,7 +181,7 @@ class QuestionForm(forms.Form):
     def clean_q(self) -> Filter:
         """Parse the filter."""
         try:
-            return parse_filter(self.cleaned_data["q"])
+            return follow_names(parse_filter(self.cleaned_data["q"]))
         except BadFilter as problem:
             raise forms.ValidationError(f"{problem}.") from problem
 

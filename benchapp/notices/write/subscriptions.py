@@ -9,7 +9,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from benchapp.accounts.write.throttle import LimitReached, count_attempt
-from benchapp.catalog.grammar import BadFilter, canonicalize_filter
+from benchapp.catalog.grammar import BadFilter
 from benchapp.catalog.metrics import JUDGED_METRICS
 from benchapp.catalog.thresholds import BadThreshold, parse_threshold
 from benchapp.framework.write.audit import record_write, snapshot
@@ -25,6 +25,7 @@ from benchapp.models import (
     Subscription,
     User,
 )
+from benchapp.models.filtering import read_filter_to_store
 from benchapp.notices.channels.posting import make_secret
 from benchapp.notices.channels.transport import AddressRefused, get_transport
 from benchapp.notices.write.delivery_times import due_at
@@ -242,7 +243,7 @@ def check_subscription(subscription: Subscription) -> None:
     subscription.metrics = _read_metrics(subscription.metrics)
     subscription.thresholds = _read_thresholds(subscription.thresholds)
     try:
-        subscription.filter = canonicalize_filter(subscription.filter)
+        subscription.filter = read_filter_to_store(subscription.filter)
     except BadFilter as error:
         raise BadValue("filter", str(error)) from error
     if question := subscription.layout_question.strip():

@@ -69,6 +69,10 @@ _LINKS: Final = (
     # Undo restores it.
     "SELECT before->>'link' FROM staged_incident_events WHERE before->>'link' <> '' AND before->>'link' !~ %s",
 )
+_RENAMED: Final = (
+    "SELECT scope || ' is a former name of ' || present FROM benchapp_formername WHERE scope IN"
+    " (SELECT 'host:' || name FROM staged_hosts UNION SELECT 'pool:' || pool FROM staged_hosts)"
+)
 _CONFLICTS: Final = (
     "SELECT staged.id FROM staged_submissions AS staged"
     " JOIN staged_hosts ON staged_hosts.id = staged.host_id"
@@ -186,6 +190,8 @@ def _check_staged() -> None:
             raise BadArchive(f"{table}: {unknown!r} is not a metric of this version of benchapp")
     if unknown := _find("SELECT name FROM staged_hosts WHERE name !~ %s", _HOST_NAME):
         raise BadArchive(f"hosts: {unknown!r} is not a valid host name")
+    if renamed := _find(_RENAMED):
+        raise BadArchive(f"hosts: {renamed}: rename it back for the import")
     if unknown := _find("SELECT key_version FROM staged_series WHERE key_version <> %s", SERIES_KEY_VERSION):
         raise BadArchive(
             f"series: keys of version {unknown}; this version of benchapp has {SERIES_KEY_VERSION}"

@@ -6,8 +6,8 @@ it does not know. So `FORMAT` is raised only if a column is added without a defa
 Not part of any table here: accounts other than the names of authors, password hashes, tokens, invitations, e-mail
 addresses, audit records; configuration that is not history (subscriptions, prices, target mappings, wanted
 schedules, confirmation policies); what belongs to users (pinned charts, saved views) or to this instance (notices,
-links and snapshots of studies, requested runs, request policies, adopted schedules, runs without a result); and what is
-calculated again (violations of thresholds, answers to layout questions, dry runs).
+former names, links and snapshots of studies, requested runs, request policies, adopted schedules, runs without a
+result); and what is calculated again (violations of thresholds, answers to layout questions, dry runs).
 """
 
 from dataclasses import dataclass

@@ -38,6 +38,7 @@ from benchapp.models import (
     TargetMapping,
     User,
     WantedSchedule,
+    follow_name,
 )
 from benchapp.models.subscription import hide_secret
 from benchapp.notices.write.subscriptions import (
@@ -81,15 +82,15 @@ POOL_MAXIMUM: Final = 100
 
 
 def read_pool(text: str) -> str:
-    """Return the name of a pool without spaces around it. Raises BadValue."""
+    """Return the present name of a pool, without spaces around it. Raises BadValue."""
     pool = text.strip()
     if len(pool) > POOL_MAXIMUM or "\x00" in pool:
         raise BadValue("pool", f"at most {POOL_MAXIMUM} characters, without NUL")
-    return pool
+    return follow_name("pool", pool)
 
 
 def _normalize_host(values: Values) -> Values:
-    return {"name": values["name"].lower(), "pool": read_pool(values["pool"])}
+    return {"name": follow_name("host", values["name"].lower()), "pool": read_pool(values["pool"])}
 
 
 def _list_hosts() -> Sequence[StoredEntry]:
@@ -456,7 +457,10 @@ def _name_members() -> Iterator[None]:
 
 
 def _normalize_schedule(values: Values) -> Values:
-    pool, host_name = read_pool(values["pool"]), re.sub(r"\s", "", values["host"]).lower()
+    pool, host_name = (
+        read_pool(values["pool"]),
+        follow_name("host", re.sub(r"\s", "", values["host"]).lower()),
+    )
     if host_name and pool:
         raise BadValue("host", "name either host or pool")
     if host_name and not Host.objects.filter(name=host_name).exists():

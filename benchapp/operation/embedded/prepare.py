@@ -44,6 +44,7 @@ def _load_sample() -> str:
 
 def _find_token(host: str, known: str | None) -> str:
     from benchapp.accounts.write.tokens import TokenRefused, read_token
+    from benchapp.models import follow_name
     from benchapp.storage.write.hosts import issue_host_token
 
     if known:
@@ -53,7 +54,7 @@ def _find_token(host: str, known: str | None) -> str:
         except TokenRefused as refused:
             # Revoked, or another database: the user who starts the stack may create a token for this machine.
             print(f"replacing this machine's token: {refused}", file=sys.stderr)
-    return issue_host_token(host, label="created by up")
+    return issue_host_token(follow_name("host", host.lower()), label="created by up")
 
 
 if __name__ == "__main__":

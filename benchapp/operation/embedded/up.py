@@ -499,7 +499,6 @@ class Up:
                 address=self.address.url,
                 socket_directory=str(self.sockets),
                 boot=read_boot(),
-                host=self.address.host,
                 children=children,
             )
         )

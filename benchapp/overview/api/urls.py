@@ -5,7 +5,7 @@ from django.urls import path, register_converter
 from benchapp.accounts import api as links
 from benchapp.charts.api import comparison, history, matrix, scaling
 from benchapp.charts.images.frame import FORMATS
-from benchapp.corrections import api as corrections
+from benchapp.corrections import api as deletions
 from benchapp.detection import api
 from benchapp.framework.api import audit
 from benchapp.incidents.api import changes, gate, incidents
@@ -16,7 +16,7 @@ from benchapp.intake.api import run_output as run_report
 from benchapp.intake.api.submissions import refuse_method, take_posts
 from benchapp.layouts.api import experiment, layouts, prices
 from benchapp.notices import api as feed
-from benchapp.overview.api import fleet, health
+from benchapp.overview.api import fleet
 from benchapp.overview.api import fleet as index
 from benchapp.policies import api as detection_policies
 from benchapp.reports.api import images, studies
@@ -62,8 +62,9 @@ urlpatterns = [
         planned_events.OnePlannedEvent.as_view(),
         name="api_planned_event",
     ),
-    path("corrections", corrections.Corrections.as_view(), name="api_corrections"),
-    path("corrections/<int:correction_id>", corrections.OneCorrection.as_view(), name="api_correction"),
+    path("renames", deletions.Renames.as_view(), name="api_renames"),
+    path("deletions", deletions.Deletions.as_view(), name="api_deletions"),
+    path("deletions/<int:deletion_id>", deletions.OneDeletion.as_view(), name="api_deletion"),
     path("detection-policies", detection_policies.DetectionPolicies.as_view(), name="api_detection_policies"),
     path(
         "detection-policies/<int:policy_id>",
@@ -92,7 +93,6 @@ urlpatterns = [
         wanted_schedules.OneWantedSchedule.as_view(),
         name="api_wanted_schedule",
     ),
-    path("status", health.CurrentStatus.as_view(), name="api_status"),
     path("audit", audit.AuditRecords.as_view(), name="api_audit_records"),
     path("hosts", hosts.Hosts.as_view(), name="api_hosts"),
     path("hosts/me", hosts.OwnHost.as_view(), name="api_own_host"),

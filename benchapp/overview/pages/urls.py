@@ -9,7 +9,7 @@ from benchapp.accounts.pages import own_account as preferences
 from benchapp.accounts.pages import sign_in as accounts
 from benchapp.accounts.pages import tokens as links
 from benchapp.charts.pages import comparison, matrix, scaling
-from benchapp.corrections import pages as corrections
+from benchapp.corrections import pages as deletions
 from benchapp.framework.pages import audit
 from benchapp.framework.pages.page_context import CHARTED, RANGED, TIMES, page
 from benchapp.incidents.pages import benchmark_health, incidents
@@ -24,7 +24,7 @@ from benchapp.layouts.pages import layouts as layout_ranking
 from benchapp.layouts.pages import prices
 from benchapp.notices import pages
 from benchapp.notices import pages as subscriptions
-from benchapp.overview.pages import charts, status
+from benchapp.overview.pages import charts
 from benchapp.overview.pages import charts as overview_charts
 from benchapp.overview.pages import page as overview
 from benchapp.overview.pages import search as searches
@@ -157,20 +157,18 @@ urlpatterns = [
         )
         for act in planned_events.ACTIONS
     ),
-    page("corrections/", corrections.corrections, "runs#correct-runs", "Corrections", "trash restore undo"),
-    page("corrections/delete", corrections.delete_runs, "runs#correct-runs", "Delete runs", "remove trash"),
-    page(
-        "corrections/relabel", corrections.relabel_runs, "runs#correct-runs", "Relabel runs", "layout label"
-    ),
-    page("corrections/<int:correction_id>/", corrections.correction, "runs#correct-runs"),
+    page("deletions/", deletions.deletions, "runs#delete-runs", "Deleted runs", "trash restore undo"),
+    page("deletions/add", deletions.add_deletion, "runs#delete-runs", "Delete runs", "remove trash"),
+    page("deletions/<int:deletion_id>/", deletions.deletion, "runs#delete-runs"),
+    page("rename", deletions.rename_scope, "hosts#names"),
     *(
         path(
-            f"corrections/<int:correction_id>/{act}",
-            corrections.change_correction,
+            f"deletions/<int:deletion_id>/{act}",
+            deletions.change_deletion,
             {"act": act},
-            name=f"{act}_correction",
+            name=f"{act}_deletion",
         )
-        for act in corrections.ACTIONS
+        for act in deletions.ACTIONS
     ),
     page("policies/", policies.detection_policies, "detection#policies", "Detection policies", "thresholds"),
     page(
@@ -351,7 +349,6 @@ urlpatterns = [
         pages.confirm_address,
         "notifications#e-mail-address-confirmation",
     ),
-    page("status/", status.status, "operations#status", "Status", "doctor health disk storage backlog"),
     page("audit/", audit.audit_records, "operations#audit-record", "Audit record", "log writes history"),
     page("people/", people.people, "accounts#invitations", "People", "users invite invitation roles"),
     path("people/invite", people.invite, name="invite"),

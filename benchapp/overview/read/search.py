@@ -14,7 +14,7 @@ from typing import Final, Literal
 from django.db.models import Case, IntegerField, Q, When
 
 from benchapp.catalog.grammar import Filter
-from benchapp.models import Host, Incident, Run, Study
+from benchapp.models import FormerName, Host, Incident, Run, Study
 from benchapp.models.filtering import match_series
 from benchapp.series.read.dimension_values import list_known_values
 from benchapp.series.read.series import SeriesRow, list_rows, with_points
@@ -54,12 +54,32 @@ def rank_match(text: str, candidate: str) -> int | None:
 
 
 def search_hosts(text: str, *, limit: int) -> list[SearchHit]:
-    """Return the hosts whose name or pool has all words, retired ones last; one query."""
-    hosts = Host.objects.filter(_match_words(text, "name", "pool")).order_by(
+    """Return the hosts whose name or pool has all words, retired ones last, by former names too; two queries."""
+    renamed = FormerName.objects.filter(_match_words(text, "scope")).order_by("scope")
+    former = {
+        present: old
+        for scope, present in renamed.values_list("scope", "present")[:limit]
+        if rank_match(text, old := scope.partition(":")[2]) is not None
+    }
+    known = [present.split(":", 1) for present in former]
+    matched = (
+        _match_words(text, "name", "pool")
+        | Q(name__in=[name for kind, name in known if kind == "host"])
+        | Q(pool__in=[name for kind, name in known if kind == "pool"])
+    )
+    hosts = Host.objects.filter(matched).order_by(
         _first(Q(retired_at__isnull=True)), _rank(text, "name"), "name"
     )
-    rows = hosts.values_list("name", "pool", "retired_at", "last_seen_at")[:limit]
-    return [SearchHit("host", name, name, "retired" if gone else pool, at) for name, pool, gone, at in rows]
+    hits = []
+    for host in hosts[:limit]:
+        title, note = host.name, "retired" if host.retired_at else host.pool
+        if rank_match(text, f"{host.name} {host.pool}") is None:
+            if pool := former.get(f"pool:{host.pool}"):
+                note = f"pool {pool}, now {host.pool}"
+            if name := former.get(f"host:{host.name}"):
+                title, note = name, f"now {host.name}"
+        hits.append(SearchHit("host", host.name, title, note, host.last_seen_at))
+    return hits
 
 
 def search_studies(text: str, *, limit: int) -> list[SearchHit]:

@@ -74,6 +74,7 @@ from benchapp.incidents.read.incidents import read_incident
 from benchapp.incidents.read.series_status import SeriesMark, read_series_marks
 from benchapp.layouts.api.layouts import LayoutParameters, read_ranking
 from benchapp.layouts.image import draw_layouts
+from benchapp.models import follow_name
 from benchapp.models.filtering import match_series
 from benchapp.series.api.series import no_series, read_version
 from benchapp.series.read.levels import read_current_levels
@@ -417,7 +418,7 @@ class HostImage(ChartImage):
     def get(self, request: Request, image_format: ImageFormat) -> HttpResponse:
         """Draw the levels of a host by pattern over some days, relative to the first of them."""
         asked = self.read(request, image_format)
-        host = read_host(asked.wanted["host"])
+        host = read_host(follow_name("host", asked.wanted["host"]))
         if host is None:
             raise no_host(asked.wanted["host"])
         days, span = (

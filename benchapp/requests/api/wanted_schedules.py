@@ -39,7 +39,7 @@ from benchapp.framework.api.problems import ErrorProblems, bad_value, map_errors
 from benchapp.framework.api.responses import answer_json
 from benchapp.framework.api.view import ApiView, read_body
 from benchapp.framework.write.conflicts import BadValue
-from benchapp.models import WantedSchedule
+from benchapp.models import WantedSchedule, follow_name
 from benchapp.models.requests import DAY_MINUTES, INTERVALS
 from benchapp.requests.api.run_requests import PARAMETERS_HELP, RunParametersField
 from benchapp.requests.read.schedules import page_wanted_rows, read_wanted_row
@@ -180,8 +180,8 @@ class WantedSchedules(ApiView):
     def get(self, request: Request) -> HttpResponseBase:
         """List wanted schedules of pools and hosts, oldest first."""
         wanted = read_parameters(request, WantedScheduleParameters)
-        host_name = wanted["host"].lower() if "host" in wanted else None
-        pool = wanted.get("pool")
+        host_name = follow_name("host", wanted["host"].lower()) if "host" in wanted else None
+        pool = follow_name("pool", wanted["pool"]) if "pool" in wanted else None
         return answer_list(
             request,
             WantedSchedulePage,
@@ -204,7 +204,8 @@ class WantedSchedules(ApiView):
         refuse_parameters(request)
         wanted = read_body(request, WantedScheduleInput)
         scope = ScheduleScope(
-            pool=wanted.pop("pool", "").strip(), host_name=wanted.pop("host", "").strip().lower()
+            pool=follow_name("pool", wanted.pop("pool", "").strip()),
+            host_name=follow_name("host", wanted.pop("host", "").strip().lower()),
         )
         with map_errors(_PROBLEMS):
             created = save_wanted_schedule(scope, WantedSchedule(**wanted), by=find_person(request))

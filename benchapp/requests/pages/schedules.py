@@ -30,6 +30,7 @@ from benchapp.models import (
     Role,
     ScheduleAdoption,
     WantedSchedule,
+    follow_name,
 )
 from benchapp.models.requests import INTERVALS, describe_parameters, find_first_minute, write_clock
 from benchapp.requests.read.schedules import (
@@ -377,12 +378,13 @@ def _preview(
 
 def _read_scope(pool: str | None, host_name: str | None) -> ScheduleScope:
     if host_name:
-        if "\x00" in host_name or not list_scheduled_hosts(host_name=host_name.lower(), limit=1):
+        present = "" if "\x00" in host_name else follow_name("host", host_name.lower())
+        if not present or not list_scheduled_hosts(host_name=present, limit=1):
             raise Http404(f"Host {host_name[:100]} does not exist. Hosts appear here after enrollment.")
-        return ScheduleScope(host_name=host_name.lower())
+        return ScheduleScope(host_name=present)
     if pool is None or len(pool) > POOL_MAXIMUM or "\x00" in pool:
         raise Http404("Name a pool or a host.")
-    return ScheduleScope(pool=pool.strip())
+    return ScheduleScope(pool=follow_name("pool", pool.strip()))
 
 
 def _find_edited(text: str, scope: ScheduleScope) -> WantedSchedule | None:

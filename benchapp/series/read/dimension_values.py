@@ -22,7 +22,7 @@ from benchapp.catalog.dimensions import (
 )
 from benchapp.catalog.grammar import Filter, Term, Test, Value, write_filter, write_value
 from benchapp.framework.read.binary_columns import fetch_rows
-from benchapp.models import DirectionName, Host, Run, Series, SeriesEnvironment
+from benchapp.models import DirectionName, Host, Run, Series, SeriesEnvironment, read_present_scopes
 from benchapp.models.filtering import FIO_PREFIX, match_environment, match_runs, match_series, run_fact
 from benchapp.series.read.titles import order_value
 
@@ -341,9 +341,14 @@ def _join(parts: Iterable[Filter]) -> Filter:
 def _list_nearest(part: Filter, rest: Filter) -> list[Filter]:
     """Return parts with the nearest values among what matches the rest, nearest first; a few queries."""
     if part.words:
+        scopes = [f"{kind}:{part.words[0]}" for kind in _SCOPES]
+        present = [Filter().with_value(*each.split(":", 1)) for each in read_present_scopes(scopes).values()]
         labels = (f"{LABEL_PREFIX}{name}" for name in _find_labels(part.words[0]))
         # Hosts name labels as they like; one with a space has no filter.
-        return [Filter().with_value(name, part.words[0]) for name in labels if find_filter_dimension(name)]
+        return [
+            *present,
+            *(Filter().with_value(name, part.words[0]) for name in labels if find_filter_dimension(name)),
+        ]
     (term,) = part.terms
     if term.is_negated:
         return []

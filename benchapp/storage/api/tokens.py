@@ -68,7 +68,7 @@ from benchapp.framework.api.problems import (
 )
 from benchapp.framework.api.responses import answer_json
 from benchapp.framework.api.view import ApiView, read_body
-from benchapp.models import ApiToken, Host, Scope
+from benchapp.models import ApiToken, Host, Scope, follow_name
 from benchapp.storage.read.hosts import read_host
 from benchapp.storage.write.hosts import EnrollmentRefused, enroll_host
 
@@ -275,7 +275,7 @@ class Tokens(ApiView):
         by, via = find_person(request), name_token(request)
         if scope == Scope.ENROLL:
             return _answer_new(*issue_enrollment_token(created_by=by, via=via, **wanted))
-        host = Host.objects.filter(name=name.lower()).first() if name else None
+        host = Host.objects.filter(name=follow_name("host", name.lower())).first() if name else None
         if name and host is None:
             raise bad_value(f"host {name[:100]!r} does not exist", pointer="/host")
         return _answer_new(*issue_token(scope=scope, host=host, created_by=by, via=via, **wanted))

@@ -60,7 +60,7 @@ from benchapp.incidents.pages.maintenance import list_maintenance
 from benchapp.incidents.pages.texts import make_incident_lines
 from benchapp.incidents.read.incidents import list_incidents_by_id
 from benchapp.intake.normalize.batch import ImportRunning
-from benchapp.models import Attempt, Host, PlannedEventState, Role, TargetMapping
+from benchapp.models import Attempt, FormerName, Host, PlannedEventState, Role, TargetMapping
 from benchapp.requests.pages.run_requests import make_request_panel
 from benchapp.requests.pages.schedules import make_status_lines
 from benchapp.requests.read.run_requests import RequestFilter, read_request_policy
@@ -327,6 +327,7 @@ def host_settings(request: HttpRequest, name: str) -> HttpResponse:
         "schedule_lines": list_lines(row),
         "no_schedule_reason": explain_no_schedule(row),
         "mappings": list_mappings(scopes),
+        "former_names": FormerName.objects.filter(present__in=scopes).order_by("-renamed_at"),
         "mapping_scopes": [(scope, scope.replace(":", " ", 1)) for scope in scopes],
         "rereads": count_rereads(row.scope),
         "policy": read_request_policy(row.name),
@@ -443,8 +444,8 @@ def _preview_mapping(host: Host, mapping: TargetMapping) -> dict[str, Any]:
         "is_removal": stored_id is not None,
         "title": f"{'Remove' if stored_id else 'Map'} {mapping.pattern} to {mapping.target_name}",
         "effect": effect,
-        "targets": effect.targets[:_ROWS_MAXIMUM],
-        "more_targets": len(effect.targets[_ROWS_MAXIMUM:]),
+        "names": effect.names[:_ROWS_MAXIMUM],
+        "more_names": len(effect.names[_ROWS_MAXIMUM:]),
     }
 
 

@@ -14,7 +14,16 @@ from django.utils import timezone
 
 from benchapp.accounts.write.tokens import issue_token
 from benchapp.framework.write.audit import record_write
-from benchapp.models import RECENTLY_REPORTED, ApiToken, AuditKind, Host, InstalledSchedule, Scope, User
+from benchapp.models import (
+    RECENTLY_REPORTED,
+    ApiToken,
+    AuditKind,
+    Host,
+    InstalledSchedule,
+    Scope,
+    User,
+    follow_name,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -45,15 +54,16 @@ def enroll_host(name: str, *, enrollment: ApiToken, agent_version: str = "") -> 
     """Create a host and its token; a host with a valid token is rejected.
 
     A host that lost its token can enroll again after an admin revoked the old one. Otherwise an enrollment token would
-    allow posting as any host.
+    allow posting as any host. A former name enrolls the host that had it.
     """
     now = timezone.now()
     with transaction.atomic():
-        host, is_new = Host.objects.select_for_update().get_or_create(name=check_host_name(name))
+        present = check_host_name(follow_name("host", name))
+        host, is_new = Host.objects.select_for_update().get_or_create(name=present)
         if not is_new and host.tokens.valid_at(now).exists():
             raise EnrollmentRefused(
                 "host-exists",
-                f"host {name} is enrolled with a valid token: revoke it on the settings page of the host, "
+                f"host {host.name} is enrolled with a valid token: revoke it on the settings page of the host, "
                 "or enroll with another name (bench-agent enroll --name NAME)",
             )
         action = "created" if is_new else "enrolled"
@@ -68,6 +78,16 @@ def enroll_host(name: str, *, enrollment: ApiToken, agent_version: str = "") -> 
 
 
 def check_host_name(name: str) -> str:
+    """Return the name in lower case. Raises EnrollmentRefused if it is invalid or the former one of a host."""
+    own = read_host_name(name)
+    if (present := follow_name("host", own)) != own:
+        raise EnrollmentRefused(
+            "host-exists", f"{own} is a former name of host {present}: use that, or choose another name"
+        )
+    return own
+
+
+def read_host_name(name: str) -> str:
     """Return the name in lower case. Raises EnrollmentRefused if it is invalid or reserved."""
     if not _NAME.fullmatch(name):
         raise EnrollmentRefused(

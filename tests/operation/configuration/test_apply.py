@@ -10,6 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
+from benchapp.corrections.rename import rename
 from benchapp.incidents.write.planned_events import end_planned_event
 from benchapp.layouts.write import add_prices, read_price_rows
 from benchapp.models import (
@@ -126,6 +127,20 @@ def test_export_that_is_applied_changes_nothing(installation: None) -> None:
         5,
         3,
     )
+
+
+def test_file_of_before_a_new_name_of_host_and_pool_changes_nothing(installation: None) -> None:
+    panels = [{"kind": "scaling", "query": "q=host:db-1", "title": "", "text": ""}]
+    Study.objects.filter(title="Sample").update(panels=panels)
+    exported = export_configuration()
+    rename("host:db-1", "web-1")
+    rename("pool:blue", "azure")
+    present = export_configuration()
+
+    assert "db-1" not in present
+    assert "pool: azure" in present
+    assert apply(exported, prune=True) == []
+    assert export_configuration() == present
 
 
 def test_export_has_no_secret(installation: None) -> None:
