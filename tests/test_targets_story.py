@@ -154,7 +154,7 @@ def test_pages_show_neighbors_and_offsets_in_words_and_units(client: Client) -> 
     normalize_batch()
     client.force_login(make_user())
 
-    others = "random read 4k, depth 4 (2 jobs)"
+    others = "random read 4k, QD 4 (2 jobs)"
     for address in ("/series/", f"/series/{Series.objects.get(target_name='sda').pk}/"):
         page = " ".join(client.get(address).content.decode().split())
         assert f"beside {others} · offset increment 128 MiB" in page
@@ -485,7 +485,7 @@ def test_slow_drive_is_named_in_the_title_and_compared_with_other_hosts(
         "db-1, sdc: IOPS −84 % in 1 of 3 series, only this host (2 peers with the same"
     )
     assert "4k random read IOPS of db-1, sdc down 84 %" in shown
-    assert "target sdc only" in shown
+    assert "Target sdc only." in shown
     assert "4k random read on db-1, sdc: 80.0 IOPS since" in history
     # Drives are no peers, hosts are: the median of 500 and 400 IOPS, and 450 IOPS.
     assert "Random read · sdc is 82 % below the median of 2 peers." in page
@@ -511,7 +511,7 @@ def test_what_is_split_is_listed_by_the_command_and_in_the_audit_record(
     assert set(Series.objects.values_list("target_name", flat=True)) == names
     client.force_login(make_user(Role.ADMIN))
     page = Page(client.get("/audit/")).words
-    assert ("4k random read · iodepth 4 × 1 job · ≤ 60 s on db-1, sdb" in page) == (not arguments)
+    assert ("4k random read · QD 4 × 1 job · ≤ 60 s on db-1, sdb" in page) == (not arguments)
 
 
 @pytest.mark.django_db(transaction=True)

@@ -110,7 +110,7 @@ def test_selected_incidents_are_triaged_and_undone_by_keys_alone(visit: Visit, w
     states = page.locator("tbody .state")
     bar = page.get_by_role("form", name="Selected incidents")
     before = states.all_inner_texts()
-    expect(bar.get_by_role("button", name="Acknowledge")).to_be_disabled()
+    expect(bar).to_be_hidden()
 
     page.keyboard.press("j")
     page.keyboard.press("x")
@@ -139,7 +139,7 @@ def test_all_incidents_of_the_page_are_selected_and_cleared(visit: Visit, world:
     page.get_by_label("Select all incidents on this page").press("Space")
     expect(page.locator("[data-selected]")).to_have_text(f"{count} selected")
     page.keyboard.press("Escape")
-    expect(page.locator("[data-selected]")).to_have_text("0 selected")
+    expect(page.locator("#bulk")).to_be_hidden()
     boxes.first.click()
     boxes.last.click(modifiers=["Shift"])
 
@@ -166,11 +166,11 @@ def test_arrow_keys_move_in_the_affected_matrix_and_enter_opens_a_series(visit: 
     page = watched.page
     cells = page.locator(".affected [data-cell]")
     expect(cells).to_have_count(3)
-    expect(page.get_by_text("3 of 3 series changed in IOPS.")).to_be_visible()
+    expect(page.get_by_role("heading", name="3 of 3 series changed in IOPS")).to_be_visible()
 
     cells.first.focus()
     page.keyboard.press("ArrowDown")
-    assert str(page.evaluate("document.activeElement.innerText")).startswith("depth 8:")
+    assert str(page.evaluate("document.activeElement.innerText")).startswith("QD 8:")
     page.keyboard.press("End")
     page.keyboard.press("Enter")
     page.wait_for_url("**/series/*/?metric=iops*")
@@ -186,10 +186,10 @@ def test_affected_series_are_sorted_by_a_click_on_a_header(visit: Visit, world: 
 
     page.get_by_role("link", name="Before").click()
     expect(head).to_have_attribute("aria-sort", "descending")
-    expect(first).to_contain_text("iodepth 32")
+    expect(first).to_contain_text("QD 32")
     page.get_by_role("link", name="Before").click()
     expect(head).to_have_attribute("aria-sort", "ascending")
-    expect(first).to_contain_text("iodepth 1 ")
+    expect(first).to_contain_text("QD 1 ")
 
     assert (watched.barriers(), watched.overhang_px(), watched.complaints) == ([], 0, [])
 
@@ -230,15 +230,3 @@ def test_history_readout_names_the_change(visit: Visit, world: World) -> None:
 
     readout = page.inner_text(".chart-readout >> nth=0")
     assert re.search(r"▼ regression −15 % \(−17 to −13 %\), confirmed: start of a new level", readout)
-
-
-def test_evidence_chart_is_navigated_by_keys(visit: Visit, world: World) -> None:
-    watched = visit(world.incident)
-    watched.wait_for_charts()
-    page = watched.page
-
-    page.focus("[data-evidence] .chart-box")
-    page.keyboard.press("End")
-
-    readout = page.inner_text("[data-evidence] .chart-readout")
-    assert re.match(r"After, .* IOPS · −1\d % vs\. median before", readout)

@@ -16,7 +16,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from benchapp.catalog.dimensions import DIMENSIONS, SERIES_DIMENSIONS, Dimension, name_pattern
-from benchapp.catalog.grammar import Filter, Term, write_value
+from benchapp.catalog.grammar import Filter, Term
 from benchapp.catalog.metrics import SMALLEST_CHANGES
 from benchapp.charts.read.axes import order_axis_value
 from benchapp.charts.read.downsampling import SeriesPoints, read_columns
@@ -34,7 +34,7 @@ from benchapp.series.read.levels import LevelRow, read_levels
 from benchapp.series.read.selected_levels import find_environment_ids, find_runs
 from benchapp.series.read.series import SeriesRow, list_rows, read_rows, read_series_versions, with_points
 from benchapp.series.read.shapes import TargetRow, WorkloadRow, names_of
-from benchapp.series.read.titles import describe_value
+from benchapp.series.read.titles import describe_setting, describe_value
 
 # Of all series of a chart together: finding the steps of as many takes 0.15 s, once after each new run.
 _STEP_RUNS_MAXIMUM: Final = 20_000
@@ -113,22 +113,6 @@ def _find_steps(
 
 Value = str | int | float | bool | None
 
-# Formats of values that a bare number would not identify.
-_PATTERNS: Final = {
-    "iodepth": "depth {}",
-    "numjobs": "{} jobs",
-    "file_size_bytes": "{} file",
-    "read_share_percent": "{} % reads",
-    "runtime_s": "{} s",
-    "volume_count": "{} volumes",
-    "volume_size_bytes": "{} volume",
-    "provisioned_iops": "{} IOPS provisioned",
-    "raid_level": "RAID {}",
-    "stripe_count": "{} stripes",
-    "chunk_size_bytes": "chunk {}",
-}
-_SINGULAR: Final = {"1 jobs": "1 job", "1 volumes": "1 volume", "1 stripes": "1 stripe"}
-_FLAGS: Final = {True: "direct", False: "buffered"}
 # Pattern says both.
 _LEFT_OUT: Final = frozenset({"rw", "direction"})
 _WORKLOAD_NAMES: Final = tuple(
@@ -161,7 +145,7 @@ def name_lines(rows: Sequence[SeriesRow]) -> list[str]:
         # Next to series of hosts, those of a pool have its name.
         values = [{**each, "host": each["host"] or each["pool"], "pool": None} for each in values]
     names = [
-        " · ".join(_format_value(name, each[name]) for name in chosen if each[name] is not None)
+        " · ".join(_describe(name, each[name]) for name in chosen if each[name] is not None)
         for each in values
     ]
     counts = Counter(names)
@@ -200,17 +184,6 @@ def _list_values(row: SeriesRow) -> Mapping[str, Value]:
             # Empty text is as unknown as none.
             own[name] = None if value == "" else value
     return own
-
-
-# A list has a few values, each hundreds of times. typed: 1 is not True, nor 1.0.
-@lru_cache(maxsize=4096, typed=True)
-def _format_value(name: str, value: Value) -> str:
-    if isinstance(value, bool):
-        return _FLAGS[value]
-    if isinstance(value, str) and name != "raid_level":
-        return value
-    text = _PATTERNS.get(name, "{}").format(write_value(SERIES_DIMENSIONS[name], value))
-    return _SINGULAR.get(text, text)
 
 
 LINES_MAXIMUM: Final = 12
@@ -510,3 +483,9 @@ def _find_bound(rows: Sequence[SeriesRow]) -> int | None:
     if sum(row.measurement_count for row in rows) <= RUNS_MAXIMUM:
         return None
     return RUNS_MAXIMUM // len(rows)
+
+
+# A list has a few values, each hundreds of times. typed: 1 is not True, nor 1.0.
+@lru_cache(maxsize=4096, typed=True)
+def _describe(name: str, value: Value) -> str:
+    return str(value) if name in ("host", "pool") else describe_setting(name, value)

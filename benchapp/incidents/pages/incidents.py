@@ -1,6 +1,6 @@
 """The inbox of incidents and the page of one incident: its chart, affected series, affected matrix."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -14,7 +14,6 @@ from django.views.decorators.http import require_safe
 
 from benchapp.catalog.metrics import CATALOG, format_count, format_integer, lower_label
 from benchapp.charts.pages.history import HistoryRequest, make_series_figure, write_query
-from benchapp.charts.texts.history import describe_sides
 from benchapp.framework.pages.access import can, may_read
 from benchapp.framework.pages.command_lines import format_curl_command
 from benchapp.framework.pages.filter_bar import (
@@ -51,7 +50,7 @@ from benchapp.incidents.read.affected_matrix import (
     CellState,
     read_affected_matrix,
 )
-from benchapp.incidents.read.changes import ChangeRow, SidePoint, read_sides, summarize_side
+from benchapp.incidents.read.changes import ChangeRow
 from benchapp.incidents.read.incidents import (
     ChangeColumn,
     ChangeOrder,
@@ -79,9 +78,8 @@ _MARGIN_MINIMUM: Final = timedelta(hours=1)
 
 
 def make_evidence(request: HttpRequest, change: ChangeRow, *, title: str) -> dict[str, Any]:
-    """Return the charts of one change with their data; queries: one, and those of `make_series_figure`."""
+    """Return the chart of one change with its data; queries: those of `make_series_figure`."""
     metric = CATALOG[change.metric]
-    before, after = read_sides(change)
     from_at = change.points_from_at
     if from_at is not None:
         from_at -= max((change.started_at - from_at) * _MARGIN_SHARE, _MARGIN_MINIMUM)
@@ -92,33 +90,16 @@ def make_evidence(request: HttpRequest, change: ChangeRow, *, title: str) -> dic
         title=title,
         file_name=f"change-{change.id}",
     )
-    document = {
-        "metric": {"name": metric.name, "unit": metric.unit, "label": metric.label},
-        "is_regression": change.is_regression,
-        "before": _describe_side(before),
-        "after": _describe_side(after),
-    }
     return {
         "change": change,
         "metric": metric,
         "figure": figure,
-        "document": document,
         "image_url": f"/api/v1/charts/incident.png?incident={change.incident_id}",
     }
 
 
-def _describe_side(points: Sequence[SidePoint]) -> dict[str, Any]:
-    spread = summarize_side(points)
-    return {
-        "median": spread and spread.median,
-        "p10": spread and spread.p10,
-        "p90": spread and spread.p90,
-        "points": [{"run": point.run_id, "at": to_iso(point.at), "value": point.value} for point in points],
-    }
-
-
 # Shown at first, so that evidence and causes are near; a link shows all.
-CHANGES_AT_FIRST: Final = 20
+CHANGES_AT_FIRST: Final = 10
 _ALL: Final = "all"
 # A host that makes thousands of series also makes incidents of thousands of changes.
 _ALL_MAXIMUM: Final = 1000
@@ -362,7 +343,6 @@ def incident(request: HttpRequest, incident_id: int) -> HttpResponse:
         "sizes": describe_sizes(detail),
         "pooled_text": describe_pooled_levels(row),
         "evidence": evidence,
-        "evidence_text": describe_sides(evidence["change"]) if evidence else "",
         "suspects": list_suspects(row),
         "selection_kind": KINDS["change"],
         "table": make_affected_series(detail, asked, request.GET),

@@ -168,15 +168,25 @@ def describe_suspect(suspect: dict[str, Any]) -> str:
     return f"{name} {before} → {after}{' within a run' if suspect.get('is_near') else ''}"
 
 
-def describe_other_hosts(suspect: Mapping[str, Any]) -> str:
-    """Describe other hosts with the same change: "1 also regressed; 2 unaffected: db-3, db-4"; "" if none."""
-    regressed, unaffected = suspect.get("hosts_regressed") or 0, suspect.get("hosts_unaffected") or 0
+def _describe_support(suspect: Mapping[str, Any]) -> str:
+    """Describe what speaks for a cause: "coincides with 86 % of the changes (12 of 14)"."""
+    share = f"{float(suspect.get('share') or 0):.0%}".replace("%", " %")
+    counts = f" ({suspect['coincides_with']} of {suspect['changes']})" if suspect.get("changes") else ""
+    near = ", within a run" if suspect.get("is_near") else ""
+    regressed = suspect.get("hosts_regressed") or 0
+    others = f"; {format_count(regressed, 'other host')} also regressed" if regressed else ""
+    return f"coincides with {share} of the changes{counts}{near}{others}"
+
+
+def _describe_counter_evidence(suspect: Mapping[str, Any]) -> str:
+    """Describe what speaks against a cause: "2 hosts with this change are unaffected: db-3, db-4"."""
+    unaffected = suspect.get("hosts_unaffected") or 0
+    if not unaffected:
+        return "no unaffected host is known to have this change"
     names = [str(name) for name in suspect.get("unaffected_hosts") or ()]
-    parts = [f"{regressed} also regressed"] if regressed else []
-    if unaffected:
-        named = ", ".join(names) + (" and others" if unaffected > len(names) else "")
-        parts.append(f"{unaffected} unaffected: {named}" if names else f"{unaffected} unaffected")
-    return "; ".join(parts)
+    named = f": {', '.join(names)}{' and others' if unaffected > len(names) else ''}" if names else ""
+    verb = "is" if unaffected == 1 else "are"
+    return f"{format_count(unaffected, 'host')} with this change {verb} unaffected{named}"
 
 
 def format_fact_name(name: str) -> str:
@@ -321,10 +331,8 @@ def list_suspects(row: Incident) -> list[dict[str, Any]]:
             "name": format_fact_name(str(suspect.get("name", ""))),
             "before": str(suspect.get("before") or "unknown"),
             "after": str(suspect.get("after") or "unknown"),
-            "share": f"{float(suspect.get('share') or 0):.0%}".replace("%", " %"),
-            "count": f"{suspect['coincides_with']} of {suspect['changes']}" if suspect.get("changes") else "",
-            "other_hosts": describe_other_hosts(suspect),
-            "is_near": bool(suspect.get("is_near")),
+            "support": _describe_support(suspect),
+            "counter_evidence": _describe_counter_evidence(suspect),
         }
         for suspect in row.suspects
     ]

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from benchapp.catalog.dimensions import DIMENSIONS, name_pattern
+from benchapp.catalog.dimensions import DIMENSIONS, describe_pattern, name_pattern
 from benchapp.catalog.grammar import write_value
 from benchapp.catalog.metrics import (
     CATALOG,
@@ -177,7 +177,7 @@ def _make_level(change: Change, base_url: str) -> MessageLevel:
 
 
 def name_series_briefly(series: Series) -> str:
-    """Return a short name of a series: "4k randread · depth 8 · 4 × gp3 · db-07"."""
+    """Return a short name of a series: "4k random read · QD 8 · 4 × gp3 · db-07"."""
     block = series.block_size_text
     if series.block_size_bytes is not None:
         block = write_value(DIMENSIONS["block_size_bytes"], series.block_size_bytes)
@@ -185,8 +185,8 @@ def name_series_briefly(series: Series) -> str:
     if series.volume_count is not None:
         volumes = f"{series.volume_count} × {series.volume_type or 'volume'}"
     parts = (
-        f"{block} {name_pattern(series.rw, series.direction) or series.direction}".strip(),
-        "" if series.iodepth is None else f"depth {series.iodepth}",
+        f"{block} {describe_pattern(name_pattern(series.rw, series.direction)) or series.direction}".strip(),
+        "" if series.iodepth is None else f"QD {series.iodepth}",
         volumes,
         "" if series.stripe_count is None else f"{series.stripe_count} stripes",
         series.scope.partition(":")[2],

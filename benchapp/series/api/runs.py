@@ -105,7 +105,7 @@ class RunColumns(ApiAnswer, kw_only=True, frozen=True):
 @with_columns(RunColumns, TargetRow)
 class RunRowAnswer(ChosenColumns, kw_only=True, frozen=True):
     submission_id: UUID
-    measurements: Annotated[Sequence[MeasurementSummary], Meta(description="the first 8")]
+    measurements: Annotated[Sequence[MeasurementSummary], Meta(description="the first 4")]
     measurement_count: int
     url: str
     page: str

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
-from benchapp.catalog.dimensions import CONDITIONS
+from benchapp.catalog.dimensions import CONDITIONS, name_pattern
 from benchapp.catalog.metrics import (
     CATALOG,
     KIND_NAMES,
@@ -33,7 +33,7 @@ from benchapp.series.read.runs import (
     name_measurements,
 )
 from benchapp.series.read.shapes import BADGE_CODES, BadgeRow
-from benchapp.series.read.titles import describe_block_size, describe_workload
+from benchapp.series.read.titles import describe_block_size, describe_value, describe_workload
 
 # The first that a series has is what it is about.
 _MAIN_METRICS: Final = ("iops", "elapsed_s")
@@ -126,19 +126,26 @@ def make_run_lines(runs: Sequence[RunRow]) -> tuple[tuple[Column, ...], tuple[Ru
         RunLines(
             run=run,
             lines=tuple(
-                ResultLine(
-                    line.series_id,
-                    _add_target(_format_summary(line), run.target.target_name, line.target_name),
-                    line.direction,
-                    line.error,
-                    make_cells(line, columns),
-                )
-                for line in run.measurements
+                ResultLine(line.series_id, text, line.direction, line.error, make_cells(line, columns))
+                for line, text in zip(run.measurements, _name_summaries(run), strict=True)
             ),
             hidden_count=run.measurement_count - len(run.measurements),
         )
         for run in runs
     )
+
+
+def _name_summaries(run: RunRow) -> list[str]:
+    """Return the workloads of the measurements of a run, with their jobs where several have the same."""
+    texts = [
+        _add_target(_format_summary(line), run.target.target_name, line.target_name)
+        for line in run.measurements
+    ]
+    counts = Counter(texts)
+    return [
+        f"{text} · {line.job_name}" if counts[text] > 1 and line.job_name else text
+        for line, text in zip(run.measurements, texts, strict=True)
+    ]
 
 
 def make_measurement_lines(run: RunDetail) -> tuple[tuple[Column, ...], tuple[dict[str, Any], ...]]:
@@ -246,9 +253,8 @@ def _format_summary(line: MeasurementSummary) -> str:
 
 @lru_cache(maxsize=4096)
 def _describe_result(size: str, rw: str, direction: str, iodepth: int | None, numjobs: int | None) -> str:
-    mixed = f" {direction}" if direction not in rw else ""
     depth, jobs = (UNKNOWN if each is None else each for each in (iodepth, numjobs))
-    return f"{size} {rw}{mixed} · {depth} × {jobs}".strip()
+    return f"{size} {describe_value('pattern', name_pattern(rw, direction))} · QD {depth} × {jobs}".strip()
 
 
 @dataclass(frozen=True, slots=True)

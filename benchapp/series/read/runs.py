@@ -40,7 +40,7 @@ from benchapp.series.rules import INTERVAL_FROM
 from benchapp.series.validity.rules import is_too_few
 
 # A line of the list shows so many measurements; a run of 10 000 jobs shows the rest on its own page.
-SUMMARIES_MAXIMUM: Final = 8
+SUMMARIES_MAXIMUM: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class MeasurementSummary(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A line of the list. measurements: the first 8 in order; measurement_count: all of them.
+    """A line of the list. measurements: the first 4 in order; measurement_count: all of them.
 
     badges: codes that any measurement bears, most severe first. excluded_at: it counts in no median since then.
     """

@@ -96,7 +96,7 @@ class WorkloadTitleColumns(Protocol):
 
 
 def describe_workload(workload: WorkloadTitleColumns, *, direction: str = "") -> str:
-    """Return a workload in one line: "4k random read · iodepth 8 × 1 job · 64 MiB file".
+    """Return a workload in one line: "4k random read · QD 8 × 1 job · 64 MiB file".
 
     direction: of a series; included for mixed workloads ("70 % reads, the writes").
     """
@@ -154,7 +154,7 @@ def _format_workload(workload: WorkloadTitleColumns, direction: str) -> Iterator
         pattern += ", syncs"
     if shown := f"{describe_block_size(workload)} {pattern}".strip():
         yield shown
-    depth = [] if workload.iodepth is None else [f"iodepth {workload.iodepth}"]
+    depth = [] if workload.iodepth is None else [f"QD {workload.iodepth}"]
     jobs = [f"{workload.numjobs} {'job' if workload.numjobs == 1 else 'jobs'}"] if workload.numjobs else []
     if depth or jobs:
         yield " × ".join([*depth, *jobs])
@@ -209,7 +209,7 @@ def _describe_beside(
     pattern = name_rw(rw) if is_order_known else rw
     blocks = format_short_size(int(size)) if _WHOLE.fullmatch(size) else size
     jobs = count if numjobs == "1" else f"{count} × {numjobs}"
-    queue = "unknown depth" if depth == "None" else f"depth {depth}"
+    queue = "unknown depth" if depth == "None" else f"QD {depth}"
     number = "unknown number of jobs" if numjobs == "None" else f"{jobs} {'job' if jobs == '1' else 'jobs'}"
     return f"{pattern} {blocks}".strip() + f", {queue} ({number})"
 
@@ -287,7 +287,7 @@ _COUNTED: Final = {
     "stripe_count": ("stripe", "stripes"),
     "numjobs": ("job", "jobs"),
 }
-_BEFORE: Final = {"iodepth": "depth"}
+_BEFORE: Final = {"iodepth": "QD"}
 _AFTER: Final = {
     "file_size_bytes": "files",
     "volume_size_bytes": "volumes",

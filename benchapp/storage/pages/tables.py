@@ -28,7 +28,7 @@ from benchapp.framework.pages.series_marks import (
 )
 from benchapp.framework.pages.time_range import AskedRange
 from benchapp.framework.read.days import DayRange
-from benchapp.framework.times import format_age, format_day
+from benchapp.framework.times import describe_age, format_age, format_day
 from benchapp.incidents.pages.texts import SEVERITIES
 from benchapp.incidents.read.series_status import SEVERITY_ORDER, ScopeMark, measure_size
 from benchapp.models import Severity
@@ -295,18 +295,26 @@ def make_pattern_lines(
     return [_make_pattern_line(host, pattern, days, time_range=time_range) for pattern in patterns]
 
 
+def list_host_facts(host: HostRow) -> list[str]:
+    """Return what the line below the title says of a host: pool, kernel, last run."""
+    facts = [f"pool {host.pool}"] if host.pool else []
+    if host.kernel:
+        facts.append(f"kernel {host.kernel}")
+    if host.last_run:
+        facts.append(f"last run {describe_age(host.last_run.started_at)}")
+    return facts
+
+
 def summarize_host(host: HostRow, patterns: Sequence[HostPattern], *, is_past: bool) -> list[str]:
-    """Return the state of a host in sentences: open regressions, then its levels compared with its peers.
+    """Return headline and sentences: "1 open regression, IOPS −20 % since 20 Nov", then its levels and its peers'.
 
     is_past: the patterns are those of an earlier time, which are not compared.
     """
-    sentences = []
+    headline = "no open regressions"
     if mark := show_scope_mark(host.mark):
         count = format_count(len(host.mark.incident_ids if host.mark else ()), "open regression")
-        sentences.append(f"{count}, largest change: {mark.text.removeprefix('▼ ').removeprefix('▲ ')}.")
-    else:
-        sentences.append("No open regressions.")
-    return sentences if is_past else [*sentences, *_summarize_peers(host, patterns)]
+        headline = f"{count}, {mark.text.removeprefix('▼ ').removeprefix('▲ ')}"
+    return [headline, *([] if is_past else _summarize_peers(host, patterns))]
 
 
 def _summarize_peers(host: HostRow, patterns: Sequence[HostPattern]) -> list[str]:

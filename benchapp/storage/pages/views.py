@@ -75,6 +75,7 @@ from benchapp.storage.agent_archive import read_agent_archive, read_agent_versio
 from benchapp.storage.pages.tables import (
     HOSTS_ON_A_PAGE,
     list_group_choices,
+    list_host_facts,
     make_groups,
     make_heads,
     make_pager,
@@ -271,6 +272,7 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
     series_query = urlencode(
         {"q": write_filter(Filter().with_value(*row.scope.split(":", 1))), **asked.bounds}
     )
+    headline, *sentences = summarize_host(row, patterns, is_past=span.to_at is not None)
     context = {
         "host": row,
         "clock_offset": format_age(timezone.now() - timedelta(seconds=abs(row.clock_offset_s or 0))),
@@ -278,7 +280,9 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
         "shipped_version": read_agent_version(),
         "new_series_per_day": settings.HOST_NEW_SERIES_PER_DAY,
         "update_lines": list_update_commands(make_base_url(request), row.agent_installation),
-        "sentences": summarize_host(row, patterns, is_past=span.to_at is not None),
+        "headline": headline,
+        "sentences": sentences,
+        "facts": list_host_facts(row),
         "range": make_time_range(request.GET, presets=DAY_PRESETS),
         "range_text": describe_level_range(span),
         "range_query": asked.query,

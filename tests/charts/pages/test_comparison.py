@@ -59,7 +59,7 @@ def test_lines_of_several_hosts_begin_with_the_host(db: None) -> None:
     alone = [line.name for line in make_lines(found.pairs[:1])]
 
     assert sorted(several) == [
-        f"{host} · iodepth {depth} × 1 job" for host in ("db-1", "db-2") for depth in (1, 2)
+        f"{host} · QD {depth} × 1 job" for host in ("db-1", "db-2") for depth in (1, 2)
     ]
     assert alone == ["4k random read"]
 
@@ -137,7 +137,7 @@ def test_sides_without_matching_series_list_their_own(viewer: Client) -> None:
 
     assert "host:slow vs. host:fast: no matching series" in page.words
     assert "Only in host:fast" in page.words
-    assert "iodepth 2 × 1 job" in page.words
+    assert "QD 2 × 1 job" in page.words
 
 
 def test_sides_without_any_series_are_named(viewer: Client, two_hosts: None) -> None:
@@ -210,9 +210,9 @@ def test_lines_are_grouped_by_metric_and_named_by_what_differs(viewer: Client) -
     figure = response.context["figure"]
     lines = [(line.number, line.metric.name, line.parts) for line in figure.lines]
     assert lines == [
-        (1, "iops", "iodepth 8 × 1 job · 4 × gp3"),
-        (2, "iops", "iodepth 32 × 1 job · 16 × gp3"),
-        (3, "latency_p99_ns", "iodepth 8 × 1 job · 4 × gp3"),
+        (1, "iops", "QD 8 × 1 job · 4 × gp3"),
+        (2, "iops", "QD 32 × 1 job · 16 × gp3"),
+        (3, "latency_p99_ns", "QD 8 × 1 job · 4 × gp3"),
     ]
     assert figure.common == "4k random read · 64 MiB file"
     assert "Common to all: 4k random read · 64 MiB file ·" in Page(response).words
@@ -232,7 +232,7 @@ def test_one_compared_series_is_named_by_its_pattern(viewer: Client) -> None:
     figure = viewer.get(reverse("compare"), {"a_to": "2026-11-21", "b_from": "2026-11-20"}).context["figure"]
 
     assert [line.parts for line in figure.lines] == ["4k random read"]
-    assert figure.common == "iodepth 8 × 1 job · 64 MiB file · db-01"
+    assert figure.common == "QD 8 × 1 job · 64 MiB file · db-01"
 
 
 def test_sides_can_be_swapped(viewer: Client, two_hosts: None) -> None:

@@ -77,7 +77,7 @@ def test_one_combination_keeps_all_its_parts():
             ("10 GiB · gp3", "20 GiB · unknown volume type", "unknown volume size · unknown volume type"),
             ("10 GiB · gp3", "20 GiB · unknown volume type", "unknown volume size · unknown volume type"),
         ),
-        ("iodepth", [1, None], ("1", "unknown"), ("depth 1", "unknown queue depth")),
+        ("iodepth", [1, None], ("1", "unknown"), ("QD 1", "unknown queue depth")),
     ],
 )
 def test_numbers_are_named_where_they_could_be_mistaken(name, values, labels, settings):

@@ -47,7 +47,7 @@ def test_two_hosts_are_matched_on_all_else(django_assert_max_num_queries) -> Non
     first, second = found.pairs
     assert (first.comparison.ratio, first.is_significant, first.is_worse) == (0.8, True, True)
     assert (second.comparison.ratio, second.is_significant, second.is_worse) == (1, False, None)
-    assert [unmatched.title.split(" · ")[1] for unmatched in found.only_b] == ["iodepth 64 × 1 job"]
+    assert [unmatched.title.split(" · ")[1] for unmatched in found.only_b] == ["QD 64 × 1 job"]
     assert (found.only_a, found.free) == ((), ("scope",))
 
 

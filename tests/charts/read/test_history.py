@@ -66,7 +66,7 @@ def test_lines_are_not_named_by_what_is_unknown_of_them():
     for level in ("", "0", "5"):
         make_series([1.0], host=host, target=make_target(volume_count=4 if level else 1, raid_level=level))
 
-    assert sorted(choose().names) == ["1 volume", "4 volumes · RAID 0", "4 volumes · RAID 5"]
+    assert sorted(choose().names) == ["1 volume", "4 volumes · RAID0", "4 volumes · RAID5"]
 
 
 def test_lines_that_differ_in_nothing_that_is_known_have_their_number():

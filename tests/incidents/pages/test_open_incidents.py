@@ -76,7 +76,7 @@ def test_marks_and_counts_have_the_open_one(planted: tuple[Series, Series]) -> N
         ("/", "Incidents 1 open"),
         ("/hosts/", "1 with open regressions"),
         ("/hosts/db-1/", "1 open regression"),
-        ("/hosts/db-2/", "No open regressions"),
+        ("/hosts/db-2/", "no open regressions"),
         ("/series/", "1 with an open regression"),
         ("/incidents/", "1 open regression, 1 of high severity"),
         ("/incidents/?tab=new", "1 new regression, 1 of high severity"),

@@ -100,7 +100,7 @@ def test_no_page_says_one_job(viewer: Client) -> None:
 
     paths = {
         "/series/": "",
-        f"/series/{series.pk}/": "iodepth 4",
+        f"/series/{series.pk}/": "QD 4",
         f"/runs/{run.pk}/": "iodepth × jobs4 × – unknown",
         f"/runs/{run.pk}/report/": "not reported: fio may have summed several jobs",
         "/runs/?from=-90d": "4 × –",
@@ -124,7 +124,7 @@ def test_title_and_neighbors_leave_it_out(viewer: Client) -> None:
     assert series is not None
     assert series.options["beside"] == "randread 4096 iodepth 4 numjobs None × 1"
     page = Page(viewer.get(f"/series/{series.pk}/")).words
-    assert "beside random read 4k, depth 4 (unknown number of jobs)" in page
+    assert "beside random read 4k, QD 4 (unknown number of jobs)" in page
 
 
 def test_series_of_before_go_on_with_changes_and_triage(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -228,7 +228,7 @@ def test_notice_has_metric_size_and_start_of_the_change(settings: Any) -> None:
     assert body["sentence"] == (
         "p99 latency +38 % in 1 series; Mean latency +38 % in 1 series, since 21 Nov 2026 12:00 UTC. "
         "Largest of 2 changes: Mean latency 2.90 ms, up 38 % from 2.10 ms since 21 Nov 2026 12:00 UTC "
-        "(4k randread · depth 8 · db-07)."
+        "(4k random read · QD 8 · db-07)."
     )
     assert body["facts"]["incident"]["metric"] == "latency_p99_ns"
     assert body["suspects"] == ["kernel 5.15 → 6.1"]

@@ -89,7 +89,7 @@ Regression, high: IOPS down 15 % on db-07
 
 IOPS −15 % (−12 % to −31 %) in 9 series, since 21 Nov 2026 12:00 UTC.
 Largest of 9 changes: IOPS 28\u202f402, down 15 % from 33\u202f415 since 21 Nov 2026
-12:00 UTC (4k randread · depth 8 · 4 × gp3 · db-07).
+12:00 UTC (4k random read · QD 8 · 4 × gp3 · db-07).
 
 Severity: high
 Scope: db-07
@@ -97,7 +97,7 @@ Since: 21 Nov 2026 12:00 UTC
 Common factor: all with volume type gp3
 
 Affected series:
-  IOPS · 4k randread · depth 8 · 4 × gp3 · db-07: −15 % (−17 % to −13 %)
+  IOPS · 4k random read · QD 8 · 4 × gp3 · db-07: −15 % (−17 % to −13 %)
     before ######################## 33\u202f415
     after  ####################     28\u202f402
   and 8 more
@@ -224,12 +224,12 @@ def test_message_has_no_links_without_public_url() -> None:
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        ({}, "4k randread · depth 8 · 4 × gp3 · db-07"),
-        ({"rw": "randrw"}, "4k randrw read · depth 8 · 4 × gp3 · db-07"),
-        ({"volume_type": None, "stripe_count": 2}, "4k randread · depth 8 · 4 × volume · 2 stripes · db-07"),
+        ({}, "4k random read · QD 8 · 4 × gp3 · db-07"),
+        ({"rw": "randrw"}, "4k random read/write, reads · QD 8 · 4 × gp3 · db-07"),
+        ({"volume_type": None, "stripe_count": 2}, "4k random read · QD 8 · 4 × volume · 2 stripes · db-07"),
         (
             {"block_size_bytes": None, "block_size_text": "4k-64k", "iodepth": None, "volume_count": None},
-            "4k-64k randread · gp3 · db-07",
+            "4k-64k random read · gp3 · db-07",
         ),
     ],
 )
@@ -294,7 +294,7 @@ def test_violated_threshold_in_each_channel() -> None:
 
     assert (message.kind, message.thread[:10]) == ("threshold.violated", "threshold-")
     assert (
-        message.subject == "Threshold violated: p99 latency < 5 ms: 4k randread · depth 8 · 4 × gp3 · <db-1>"
+        message.subject == "Threshold violated: p99 latency < 5 ms: 4k random read · QD 8 · 4 × gp3 · <db-1>"
     )
     text = " ".join(render_text([message]).split())
     assert "p99 latency 6.21 ms, median of the newest 3 runs, does not meet p99 latency < 5 ms, since" in text
@@ -307,7 +307,7 @@ def test_violated_threshold_in_each_channel() -> None:
     assert event["data"]["series"] == [
         {
             "id": 1,
-            "name": "4k randread · depth 8 · 4 × gp3 · <db-1>",
+            "name": "4k random read · QD 8 · 4 × gp3 · <db-1>",
             "value": 6.214e6,
             "since_at": "2026-11-12T12:00:00Z",
             "url": "https://bench.example.org/series/1/?metric=latency_p99_ns",

@@ -90,7 +90,7 @@ def test_violation_is_reported_when_it_begins_and_when_it_ends_and_never_twice()
     assert list_sent() == ["threshold.violated", "threshold.met"]
     assert not ThresholdViolation.objects.exists()
     message = Message.from_json(Notice.objects.filter(key__startswith="threshold ").earliest("pk").body)
-    assert message.subject == f"Threshold violated: {LIMIT}: 4k randread · depth 8 · db-07"
+    assert message.subject == f"Threshold violated: {LIMIT}: 4k random read · QD 8 · db-07"
     assert message.facts["threshold"] == {"text": LIMIT, "metric": P99, "comparison": "<", "value": 5e6}
     assert message.facts["series"][0]["since_at"] == "2026-11-22T12:00:00Z"
     assert runs
@@ -109,7 +109,7 @@ def test_one_notice_names_all_series_of_a_batch() -> None:
     notice = Notice.objects.get(key__startswith="threshold ")
     assert notice.body["subject"] == f"Threshold violated in 3 series: {LIMIT}"
     assert [name for name, _ in notice.body["details"]] == [
-        f"4k randread · depth 8 · db-{place}" for place in range(3)
+        f"4k random read · QD 8 · db-{place}" for place in range(3)
     ]
     assert subscription.violations.count() == 3
 
@@ -194,7 +194,7 @@ def test_violation_ends_when_the_newest_runs_no_longer_match_the_filter() -> Non
     assert list_sent(paused) == []
     assert [row.subscription_id for row in ThresholdViolation.objects.all()] == [other.pk]
     message = Message.from_json(Notice.objects.get(subscription=mine, key__endswith="ended").body)
-    assert message.subject == f"Threshold no longer applies: {LIMIT}: 4k randread · depth 8 · db-07"
+    assert message.subject == f"Threshold no longer applies: {LIMIT}: 4k random read · QD 8 · db-07"
     assert message.sentence.startswith(
         "The violation ended, as the series no longer matches the filter of the subscription"
     )

@@ -38,7 +38,7 @@ def test_line_says_title_count_and_latest_value():
     (line,) = list_series(Filter()).items
 
     assert line.id == series.id
-    assert line.title == "4k random read · iodepth 8 × 1 job · 64 MiB file · ext4"
+    assert line.title == "4k random read · QD 8 × 1 job · 64 MiB file · ext4"
     assert (line.scope, line.scope_name, line.is_pool) == ("host:db-7", "db-7", False)
     assert (line.measurement_count, line.first_at, line.last_at) == (2, NOON, NOON + timedelta(hours=1))
     assert (line.latest.iops, line.latest.started_at) == (20.0, NOON + timedelta(hours=1))

@@ -33,33 +33,33 @@ WORKLOAD = WorkloadRow(
 @pytest.mark.parametrize(
     ("changes", "direction", "title"),
     [
-        ({}, "read", "4k random read · iodepth 8 × 1 job · 64 MiB file"),
+        ({}, "read", "4k random read · QD 8 × 1 job · 64 MiB file"),
         (
             {"rw": "write", "numjobs": 4},
             "write",
-            "4k sequential write · iodepth 8 × 4 jobs · 64 MiB file",
+            "4k sequential write · QD 8 × 4 jobs · 64 MiB file",
         ),
         (
             {"rw": "randrw", "read_share_percent": 70},
             "write",
-            "4k random read/write 70/30, writes · iodepth 8 × 1 job · 64 MiB file",
+            "4k random read/write 70/30, writes · QD 8 × 1 job · 64 MiB file",
         ),
         (
             {"rw": "randrw", "read_share_percent": 70},
             "mixed",
-            "4k random read/write 70/30, total · iodepth 8 × 1 job · 64 MiB file",
+            "4k random read/write 70/30, total · QD 8 × 1 job · 64 MiB file",
         ),
-        ({"rw": "rw"}, "", "4k sequential read/write 100/0 · iodepth 8 × 1 job · 64 MiB file"),
-        ({"rw": "write"}, "sync", "4k sequential write, syncs · iodepth 8 × 1 job · 64 MiB file"),
+        ({"rw": "rw"}, "", "4k sequential read/write 100/0 · QD 8 × 1 job · 64 MiB file"),
+        ({"rw": "write"}, "sync", "4k sequential write, syncs · QD 8 × 1 job · 64 MiB file"),
         (
             {"is_direct": False, "engine": "psync", "runtime_s": 20.0},
             "read",
-            "4k random read · iodepth 8 × 1 job · 64 MiB file · buffered · psync · ≤ 20 s",
+            "4k random read · QD 8 × 1 job · 64 MiB file · buffered · psync · ≤ 20 s",
         ),
         (
             {"runtime_s": 60.0, "options": {"time_based": 1}},
             "read",
-            "4k random read · iodepth 8 × 1 job · 64 MiB file · 60 s",
+            "4k random read · QD 8 × 1 job · 64 MiB file · 60 s",
         ),
         (
             {
@@ -68,13 +68,13 @@ WORKLOAD = WorkloadRow(
                 "file_size_text": "",
             },
             "read",
-            "4k random read · iodepth 8 × 1 job · beside random read 4k, depth 1 (2 jobs) · fsync 1",
+            "4k random read · QD 8 × 1 job · beside random read 4k, QD 1 (2 jobs) · fsync 1",
         ),
-        ({"rw": "weird"}, "read", "4k weird · iodepth 8 × 1 job · 64 MiB file"),
+        ({"rw": "weird"}, "read", "4k weird · QD 8 × 1 job · 64 MiB file"),
         (
             {"block_size_bytes": None, "block_size_text": ""},
             "read",
-            "random read · iodepth 8 × 1 job · 64 MiB file",
+            "random read · QD 8 × 1 job · 64 MiB file",
         ),
         (
             {
@@ -96,12 +96,12 @@ WORKLOAD = WorkloadRow(
         (
             {"is_direct": None, "engine": "psync", "options": {"options": "not-reported", "job": "db"}},
             "read",
-            "4k random read · iodepth 8 × 1 job · 64 MiB file · psync · other options unknown (job db)",
+            "4k random read · QD 8 × 1 job · 64 MiB file · psync · other options unknown (job db)",
         ),
         (
             {"file_size_bytes": None, "file_size_text": "10%"},
             "read",
-            "4k random read · iodepth 8 × 1 job · 10% file",
+            "4k random read · QD 8 × 1 job · 10% file",
         ),
     ],
 )
@@ -112,12 +112,12 @@ def test_workload_in_one_line(changes, direction, title):
 @pytest.mark.parametrize(
     ("name", "stored", "shown"),
     [
-        ("beside", "write 1048576 iodepth 16 numjobs 1 × 1", "sequential write 1M, depth 16 (1 job)"),
+        ("beside", "write 1048576 iodepth 16 numjobs 1 × 1", "sequential write 1M, QD 16 (1 job)"),
         ("beside", "read  iodepth None numjobs 4 × 1", "sequential read, unknown depth (1 × 4 jobs)"),
         (
             "beside",
             "randread 4k,8k, iodepth 1 numjobs 2 × 3, write 512 iodepth 1 numjobs 1 × 1",
-            "random read 4k,8k,, depth 1 (3 × 2 jobs); sequential write 512, depth 1 (1 job)",
+            "random read 4k,8k,, QD 1 (3 × 2 jobs); sequential write 512, QD 1 (1 job)",
         ),
         ("beside", "11 others of 0123456789abcdef", "11 others of 0123456789abcdef"),
         ("beside", "randread 4096 iodepth 1 numjobs 1 × 2 cut", "randread 4096 iodepth 1 numjobs 1 × 2 cut"),
@@ -139,7 +139,7 @@ def test_options_are_in_words_and_units(name, stored, shown):
 def test_neighbors_of_a_report_without_options_are_not_called_sequential():
     workload = replace(WORKLOAD, rw="unknown-read", options={"beside": "read 4096 iodepth 1 numjobs 1 × 1"})
 
-    assert describe_options(workload) == {"beside": "read 4k, depth 1 (1 job)"}
+    assert describe_options(workload) == {"beside": "read 4k, QD 1 (1 job)"}
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_target_in_one_line(target, title):
 
 
 def test_series_names_its_layout_only_when_it_is_known():
-    workload = "4k random read · iodepth 8 × 1 job · 64 MiB file"
+    workload = "4k random read · QD 8 × 1 job · 64 MiB file"
 
     assert join_titles(workload, describe_target(TargetRow())) == workload
     assert join_titles(workload, "xfs") == f"{workload} · xfs"

@@ -181,7 +181,7 @@ def test_regression_shows_on_list_page_and_answer_with_the_same_numbers(viewer: 
     answer = viewer.get("/api/v1/hosts/db-1").json()
 
     relative = format_signed_percent(answer["worst_change_relative"])
-    assert f"1 open regression, largest change: IOPS {relative} since" in page.words
+    assert f"1 open regression, IOPS {relative} since" in page.words
     assert f"▼ IOPS {relative} since" in listed
     assert f"{format_value(level.median, 'operations/s')} IOPS" in page.words
     assert f"/incidents/{Incident.objects.get().pk}/" in page.links
