@@ -118,6 +118,7 @@ API = {
     "api/v1/prices/<int:price_id>": (Row("DELETE", API_EDITORS),),
     "api/v1/series/<int:series_id>/detection": (API_READERS,),
     "api/v1/audit": (Row("GET", API_ADMINS),),
+    "api/v1/status": (Row("GET", API_ADMINS),),
     "api/v1/comparison": (API_READERS,),
     "api/v1/experiment": (API_READERS,),
     "api/v1/tokens": (Row("GET", API_ADMINS), Row("POST", API_ADMINS)),
@@ -293,6 +294,7 @@ WEB = {
     # The secret is the key.
     "confirm-address/<share_token:token>/": (Row("GET", "........"), Row("POST", "........")),
     "audit/": (Row("GET", PAGE_ADMINS),),
+    "status/": (Row("GET", PAGE_ADMINS),),
     "people/": (Row("GET", PAGE_ADMINS),),
     "people/invite": (Row("POST", PAGE_ADMINS),),
     "people/invitations/<int:invitation_id>/withdraw": (Row("POST", PAGE_ADMINS),),

@@ -58,7 +58,7 @@ def test_broker_that_answers_a_ping_but_refuses_messages_is_full(full_broker: No
         ({"broker": BrokerState.AWAY, "beat_silence_s": inf}, "The broker does not answer."),
         ({"broker": BrokerState.FULL, "beat_silence_s": inf}, "The broker is full and refuses messages."),
         ({"oldest_waiting_s": 720.0}, "The oldest waiting upload was received 12 min ago."),
-        ({"disk": DiskSpace(Path("/srv"), 2**20)}, "The disk of /srv is nearly full: 1 MiB are free."),
+        ({"disk": DiskSpace(Path("/srv"), 2**20)}, "The disk of /srv is nearly full: 1.00 MiB are free."),
     ],
 )
 def test_one_problem_is_described_for_its_cause(changes: dict[str, object], text: str | None) -> None:

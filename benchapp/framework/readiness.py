@@ -1,28 +1,62 @@
-"""What keeps results from being stored, or delays it: for `/readyz`, Overview and Uploads."""
+"""What keeps results from being stored, or delays it: for `/readyz`, Overview, Uploads and Status."""
 
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from enum import StrEnum
 from functools import cache
 from math import isinf
 from pathlib import Path
 from typing import Final
 
+import structlog
 from django.apps import apps
 from django.conf import settings
-from django.db import connection
+from django.db import InterfaceError, OperationalError, connection
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
 from django.db.models import Min
 from django.utils import timezone
+from psycopg_pool import PoolTimeout
 
+from benchapp.catalog.metrics import format_value
 from benchapp.framework.queue import BrokerState, check_broker
 from benchapp.framework.times import format_age
 from benchapp.models import Heartbeat, Pulse, Submission
 
+log = structlog.get_logger(__name__)
+
+# Raised when PostgreSQL is not available, not when a query is wrong.
+DATABASE_AWAY: Final = (OperationalError, InterfaceError, PoolTimeout)
 # Beat sends a task every interval of the sweep. A busy worker executes it some intervals later.
 _SILENT_AFTER_SWEEPS: Final = 6
 # A backlog of 60 000 results takes one worker this long.
 LATE_AFTER: Final = timedelta(minutes=5)
+
+
+class FindingLevel(StrEnum):
+    """How bad a finding is. failure: results are not stored, or secrets or pages are open; warning: see to it soon."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILURE = "failure"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found. code: "ok", or a word for what is wrong. remedy: what to do, "" if nothing is wrong."""
+
+    check: str
+    code: str
+    level: FindingLevel
+    text: str
+    remedy: str = ""
+
+
+def report_ok(check: str, text: str) -> Finding:
+    """Return the finding of a check that found nothing wrong."""
+    return Finding(check, "ok", FindingLevel.OK, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,33 +119,72 @@ class Readiness:
     @property
     def problems(self) -> tuple[str, ...]:
         """Return what is wrong and what to do, the cause of others first."""
-        return tuple(self._list_problems())
+        return tuple(f"{each.text} {each.remedy}" for each in self.list_findings() if each.remedy)
 
-    def _list_problems(self) -> Iterator[str]:
-        if self.disk and self.disk.is_low:
-            yield (
-                f"The disk of {self.disk.path} is nearly full: {self.disk.free_bytes // 2**20} MiB are free. Results "
-                "are rejected. Free space on it."
-            )
+    def list_findings(self) -> Iterator[Finding]:
+        """Yield what each check found; none for what cannot be known while its cause is wrong."""
+        if self.disk:
+            yield self._check_disk(self.disk)
         if self.worker == "silent":
-            yield (
-                f"No worker answers ({_describe_silence(self.worker_silence_s)}). Results are accepted and wait. Start "
-                "a worker, or read its log for the reason."
+            yield Finding(
+                "worker",
+                "silent",
+                FindingLevel.FAILURE,
+                f"No worker answers ({_describe_silence(self.worker_silence_s)}). Results are accepted and wait.",
+                "Start a worker, or read its log for the reason.",
             )
-        if self.broker in (BrokerState.AWAY, BrokerState.FULL):
-            yield (
-                "The broker does not answer. Check that it runs, and BROKER_URL with its password."
-                if self.broker == BrokerState.AWAY
-                else "The broker is full and refuses messages. Restart it empty, or raise its maxmemory."
-            ) + " Until then workers look for results by themselves, up to a minute later."
-        elif self.beat == "silent" and self.worker == "ok":
-            yield (
-                f"No task of beat reaches a worker ({_describe_silence(self.beat_silence_s)}). Check that beat runs, "
-                "and that beat and workers can sign in to the broker: read their logs."
-            )
-        if self.is_late and self.worker == "ok":
-            age = format_age(timezone.now() - timedelta(seconds=self.oldest_waiting_s))
-            yield f"The oldest waiting upload was received {age} ago. Workers are slower than results arrive: add one."
+        else:
+            yield report_ok("worker", "A worker executes tasks.")
+        yield self._check_broker()
+        if self.broker == BrokerState.OK and self.worker == "ok":
+            yield self._check_beat()
+        if self.worker == "ok":
+            yield self._check_oldest()
+
+    def _check_disk(self, disk: DiskSpace) -> Finding:
+        free = f"{format_value(disk.free_bytes, 'bytes')} are free"
+        if not disk.is_low:
+            return report_ok("disk", f"On the disk of {disk.path} {free}.")
+        text = f"The disk of {disk.path} is nearly full: {free}. Results are rejected."
+        return Finding("disk", "disk-low", FindingLevel.FAILURE, text, "Free space on it.")
+
+    def _check_broker(self) -> Finding:
+        if self.broker == BrokerState.NONE:
+            return report_ok("broker", "No broker is configured: workers ask PostgreSQL.")
+        if self.broker == BrokerState.OK:
+            return report_ok("broker", "The broker takes messages.")
+        text, remedy = (
+            ("The broker does not answer.", "Check that it runs, and BROKER_URL with its password.")
+            if self.broker == BrokerState.AWAY
+            else ("The broker is full and refuses messages.", "Restart it empty, or raise its maxmemory.")
+        )
+        until = " Until then workers look for results by themselves, up to a minute later."
+        return Finding("broker", self.broker, FindingLevel.WARNING, text, remedy + until)
+
+    def _check_beat(self) -> Finding:
+        if self.beat != "silent":
+            return report_ok("beat", "Tasks of beat reach a worker.")
+        return Finding(
+            "beat",
+            "silent",
+            FindingLevel.WARNING,
+            f"No task of beat reaches a worker ({_describe_silence(self.beat_silence_s)}).",
+            "Check that beat runs, and that beat and workers can sign in to the broker: read their logs.",
+        )
+
+    def _check_oldest(self) -> Finding:
+        if not self.oldest_waiting_s:
+            return report_ok("oldest-waiting", "No upload waits.")
+        age = format_age(timezone.now() - timedelta(seconds=self.oldest_waiting_s))
+        if not self.is_late:
+            return report_ok("oldest-waiting", f"The oldest waiting upload was received {age} ago.")
+        return Finding(
+            "oldest-waiting",
+            "late",
+            FindingLevel.WARNING,
+            f"The oldest waiting upload was received {age} ago.",
+            "Workers are slower than results arrive: add one.",
+        )
 
 
 def read_readiness() -> Readiness:
@@ -163,3 +236,30 @@ def check_columns() -> None:
         missing = expected - set(cursor.fetchall())
     if missing:
         raise ColumnsMissing(", ".join(sorted(f"{table}.{column}" for table, column in missing)))
+
+
+def check_database() -> Finding:
+    """Return whether PostgreSQL answers and has the tables of this version; code: ok, away, not-migrated …"""
+    try:
+        missing = _list_migrations() - set(MigrationRecorder(connection).applied_migrations())
+        if not missing:
+            check_columns()
+    except ColumnsMissing as error:
+        log.error("readyz.columns_missing", columns=str(error)[:500])
+        text = f"The database lacks columns of this version: {str(error)[:500]}."
+        remedy = "Restore a backup, or add them: a migration was changed after it had been applied."
+        return Finding("database", "columns-missing", FindingLevel.FAILURE, text, remedy)
+    except DATABASE_AWAY as error:
+        log.warning("readyz.database_away", error=str(error)[:200])
+        remedy = "Check that it runs, and DATABASE_URL."
+        return Finding("database", "away", FindingLevel.FAILURE, "PostgreSQL does not answer.", remedy)
+    if missing:
+        names = ", ".join(sorted(name for _, name in missing)[:5])
+        text = f"Migrations that are not applied: {len(missing)} ({names})."
+        return Finding("database", "not-migrated", FindingLevel.FAILURE, text, "Run manage.py migrate.")
+    return report_ok("database", "PostgreSQL answers, and all migrations are applied.")
+
+
+@cache
+def _list_migrations() -> frozenset[tuple[str, str]]:
+    return frozenset(MigrationLoader(None, load=True).disk_migrations)

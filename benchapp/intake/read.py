@@ -117,7 +117,7 @@ def count_uploads(*, now: datetime | None = None) -> UploadCounts:
         received=states.get(State.RECEIVED, 0),
         stored=states.get(State.STORED, 0),
         rejected=states.get(State.REJECTED, 0),
-        per_hour=_count_hours(now or timezone.now()),
+        per_hour=count_hours(now or timezone.now()),
         by_reason=tuple(reasons),
     )
 
@@ -148,7 +148,8 @@ def _read(submissions: QuerySet[Any]) -> QuerySet[Submission]:
     return rows
 
 
-def _count_hours(now: datetime) -> tuple[dict[str, Any], ...]:
+def count_hours(now: datetime) -> tuple[dict[str, Any], ...]:
+    """Return `hour_at` and, of what was received within it, the counts by its state now; as UploadCounts.per_hour."""
     this_hour = now.replace(minute=0, second=0, microsecond=0)
     first = this_hour - timedelta(hours=_HOURS - 1)
     with connection.cursor() as cursor:

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TextIO
 
+from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 from django.db import InterfaceError, OperationalError, connection
 
-from benchapp.operation.embedded.backup import BackupFailed, open_embedded
+from benchapp.operation.embedded.backup import BackupFailed, Connection, open_database
+from benchapp.operation.embedded.child import NoAccount
 from benchapp.operation.embedded.command import default_data_directory
-from benchapp.operation.embedded.home import Home
 from benchapp.operation.embedded.servers import NoBinaries
 
 _BAR_WIDTH: Final = 24
@@ -105,29 +106,25 @@ def add_data_directory(parser: CommandParser) -> None:
 
 
 @contextmanager
-def use_database(data_directory: Path, *, failed: str = "run the command again later") -> Iterator[None]:
+def use_database(
+    data_directory: Path, *, failed: str = "run the command again later"
+) -> Iterator[Connection]:
     """Use the database of DATABASE_URL, else the embedded one, whether its stack is running or not.
 
     Raises CommandError if there is none, or if it fails while it is used. failed: what the user needs to know then.
     """
     try:
-        with _open_database(data_directory):
-            yield
-    except (BackupFailed, NoBinaries) as error:
+        with open_database(data_directory, settings.DATABASES["default"]) as opened:
+            if is_embedded := not os.environ.get("DATABASE_URL", "").strip():
+                known = opened.environment
+                connection.close()
+                connection.settings_dict.update(
+                    HOST=known["PGHOST"], USER=known["PGUSER"], NAME=known["PGDATABASE"], PORT=""
+                )
+            yield opened
+            if is_embedded:
+                connection.close()
+    except (BackupFailed, NoAccount, NoBinaries) as error:
         raise CommandError(str(error)) from error
     except (OperationalError, InterfaceError) as error:
         raise CommandError(f"database error: {error}; {failed}") from error
-
-
-@contextmanager
-def _open_database(data_directory: Path) -> Iterator[None]:
-    if os.environ.get("DATABASE_URL", "").strip():
-        yield
-        return
-    with open_embedded(Home(data_directory.expanduser().absolute())) as embedded:
-        known = embedded.environment
-        connection.close()
-        connection.settings_dict.update(HOST=known["PGHOST"], USER=known["PGUSER"], NAME=known["PGDATABASE"])
-        connection.settings_dict["PORT"] = ""
-        yield
-        connection.close()

@@ -178,6 +178,7 @@ class AuditKind(models.TextChoices):
     """What a write changed."""
 
     ACCOUNT = "account", "Account"
+    BACKUP = "backup", "Backup"
     CONFIRMATION_POLICY = "confirmation_policy", "Confirmation policy"
     DELETION = "deletion", "Deletion"
     DETECTION_POLICY = "detection_policy", "Detection policy"

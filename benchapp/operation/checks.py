@@ -38,6 +38,47 @@ def check_public_debug(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     return []
 
 
+@register(Tags.security, deploy=True)
+def check_exposure(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
+    """Report what is dangerous unless only this machine can reach the server."""
+    names = [name for name in settings.ALLOWED_HOSTS if not _is_local(name.strip("[]"))]
+    found: list[CheckMessage] = []
+    if settings.DEBUG and not settings.PUBLIC_URL:
+        found.append(
+            Error(
+                "BENCHAPP_DEBUG is on.",
+                hint="Disable BENCHAPP_DEBUG: error pages show settings and source code.",
+                id="benchapp.E005",
+            )
+        )
+    if any(name.startswith((".", "*")) for name in names):
+        found.append(
+            CheckWarning(
+                f"BENCHAPP_ALLOWED_HOSTS is {','.join(settings.ALLOWED_HOSTS)}: links in mails could lead to "
+                "another server.",
+                hint="Set BENCHAPP_ALLOWED_HOSTS to the host names of this server.",
+                id="benchapp.W005",
+            )
+        )
+    if settings.PUBLIC_READ and names:
+        found.append(
+            CheckWarning(
+                f"BENCHAPP_PUBLIC_READ is on: everybody who reaches {names[0]} reads all results.",
+                hint="Set BENCHAPP_PUBLIC_READ=0.",
+                id="benchapp.W006",
+            )
+        )
+    if names and not settings.PUBLIC_URL:
+        found.append(
+            CheckWarning(
+                f"The server answers as {names[0]} without HTTPS: passwords and tokens are sent unencrypted.",
+                hint="Use a TLS proxy, and set BENCHAPP_PUBLIC_URL to its https:// address.",
+                id="benchapp.W007",
+            )
+        )
+    return found
+
+
 @register(Tags.security)
 def check_public_url(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     """Warn about sign-ins without TLS."""

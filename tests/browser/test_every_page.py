@@ -91,6 +91,7 @@ PAGES = {
     "prices": "/prices/",
     "add prices": "/prices/add",
     "audit": "/audit/",
+    "status": "/status/",
     "people": "/people/",
     "saved views": "/views/",
     "account": "/account/",

@@ -19,14 +19,13 @@ from rest_framework.response import Response
 
 from benchapp.framework.api.answers import ApiAnswer, dump_json
 from benchapp.framework.read.pagination import BadCursor
+from benchapp.framework.readiness import DATABASE_AWAY
 from benchapp.framework.write.conflicts import BadValue, is_conflict
 from benchapp.watched_postgresql.base import DatabaseHangs
 
 log = structlog.get_logger(__name__)
 
 CONTENT_TYPE: Final = "application/problem+json"
-# Raised when PostgreSQL is not available, not when a query is wrong.
-DATABASE_AWAY: Final = (OperationalError, InterfaceError, PoolTimeout)
 # Crash recovery of PostgreSQL on a laptop takes some seconds; cron retries later in any case.
 RETRY_AFTER_S: Final = 15
 

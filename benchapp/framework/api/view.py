@@ -25,7 +25,8 @@ from benchapp.accounts.write.accounts import network_of
 from benchapp.accounts.write.throttle import Counted, WindowQuota
 from benchapp.framework.api.answers import JsonRenderer
 from benchapp.framework.api.permissions import read_api_token
-from benchapp.framework.api.problems import DATABASE_AWAY, Problem, answer_database_away, bad_value
+from benchapp.framework.api.problems import Problem, answer_database_away, bad_value
+from benchapp.framework.readiness import DATABASE_AWAY
 from benchapp.framework.write.audit import find_client_address
 from benchapp.models import follow_name
 

@@ -184,7 +184,7 @@ PLACES: Final = (
 )
 # The menu with the name of the user.
 ACCOUNT: Final = Place(
-    "Account", ("account", "subscriptions", "signed_links", "people", "tokens", "audit_records")
+    "Account", ("account", "subscriptions", "signed_links", "people", "tokens", "audit_records", "status")
 )
 # Pages below a tab whose addresses begin differently.
 _BELOW: Final = {

@@ -47,7 +47,6 @@ from benchapp.framework.api.parameters import (
 )
 from benchapp.framework.api.permissions import MayRead, read_api_token
 from benchapp.framework.api.problems import (
-    DATABASE_AWAY,
     Problem,
     ProblemAnswer,
     answer_problem,
@@ -57,6 +56,7 @@ from benchapp.framework.api.problems import (
 from benchapp.framework.api.responses import answer_json
 from benchapp.framework.api.view import ApiView
 from benchapp.framework.queue import wake_up
+from benchapp.framework.readiness import DATABASE_AWAY
 from benchapp.intake.api.body import Wire
 from benchapp.intake.api.documents import Post, refuse_fault
 from benchapp.intake.api.posts import BatchAnswer, RefusedBatchAnswer, answer_post

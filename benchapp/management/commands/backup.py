@@ -1,16 +1,15 @@
 """Back up the database to a file: `manage.py backup FILE`."""
 
-import os
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError, transaction
 
-from benchapp.operation.embedded.backup import BackupFailed, open_database, write_backup
-from benchapp.operation.embedded.child import NoAccount
-from benchapp.operation.embedded.command import default_data_directory
-from benchapp.operation.embedded.servers import NoBinaries
+from benchapp.framework.write.audit import record_write, write_from_command
+from benchapp.management.progress import add_data_directory, use_database
+from benchapp.models import AuditKind
+from benchapp.operation.embedded.backup import BackupFailed, write_backup
 
 
 class Command(BaseCommand):
@@ -24,19 +23,23 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """Add the arguments."""
         parser.add_argument("file", type=Path, help="output file; an existing one is replaced")
-        parser.add_argument(
-            "--data-dir",
-            type=Path,
-            default=default_data_directory(os.environ),
-            help="data directory of `up` (default: var)",
-        )
+        add_data_directory(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Write the backup and print its size."""
         file: Path = options["file"].absolute()
         try:
-            with open_database(options["data_dir"], settings.DATABASES["default"]) as connection:
-                size = write_backup(connection, file)
-        except (BackupFailed, NoAccount, NoBinaries, OSError) as error:
+            with use_database(options["data_dir"]) as opened:
+                size = write_backup(opened, file)
+                self._record(file, size)
+        except (BackupFailed, OSError) as error:
             raise CommandError(str(error)) from error
         self.stdout.write(f"{file} ({size / 1e6:.1f} MB). Restore with: manage.py restore {file}")
+
+    def _record(self, file: Path, size: int) -> None:
+        """Let the page Status know of the backup."""
+        try:
+            with transaction.atomic(), write_from_command("backup"):
+                record_write(AuditKind.BACKUP, "written", name=file.name, after={"bytes": size})
+        except DatabaseError as error:
+            self.stderr.write(f"The backup is complete, but not in the audit record: {error}")

@@ -31,13 +31,17 @@ class AlreadyRunning(Exception):
 
 @dataclass(frozen=True)
 class HomeState:
-    """State of a running supervisor, for a second one, for backups, and for the next start after a crash."""
+    """State of a running supervisor, for a second one, for commands, and for the next start after a crash.
+
+    address: for requests of this machine; host: that the web server listens on.
+    """
 
     pid: int
     instance: str
     address: str
     socket_directory: str
     boot: str = ""
+    host: str = "127.0.0.1"
     # name → (process id, start time in ticks), to find children of a killed supervisor
     children: dict[str, tuple[int, int]] = field(default_factory=dict)
 

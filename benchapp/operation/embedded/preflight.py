@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from benchapp.operation.embedded.child import PROJECT, SystemAccount, can_run_code, find_inaccessible_part
+from benchapp.operation.embedded.home import Home
+from benchapp.operation.embedded.servers import Valkey, make_url
 
 # A new cluster takes 45 MiB, and its write-ahead log may grow to 512 MiB under load.
 FREE_DISK_NEEDED_BYTES: Final = 700 * 2**20
@@ -309,6 +311,30 @@ def build_environment(
             given.pop(f"{service}_PASSWORD", None)
             given.pop(f"{service}_PASSWORD_FILE", None)
     return {**defaults, **given, **fixed}
+
+
+def read_environment(home: Home) -> dict[str, str] | None:
+    """Return the environment of the processes of a running `up`; None if none runs, or if it is another user's."""
+    state, key = home.read_state(), home.read_secret("secret-key")
+    if state is None or key is None:
+        return None
+    try:
+        entries = Path(f"/proc/{state.pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return None
+    base = dict(os.fsdecode(entry).split("=", 1) for entry in entries if b"=" in entry)
+    sockets = Path(state.socket_directory)
+    valkey = Valkey(Path(), sockets, Path())
+    return build_environment(
+        base,
+        database_url=base.get("DATABASE_URL", "").strip() or make_url(sockets),
+        broker_url=base.get("BROKER_URL", "").strip() or (valkey.url if valkey.socket.exists() else ""),
+        data_directory=home.path,
+        secret_key=key,
+        address=Address(state.host, 0),
+        instance=state.instance,
+        static_root=home.path / "static",
+    )
 
 
 def allowed_hosts(address: Address) -> list[str]:

@@ -499,6 +499,7 @@ class Up:
                 address=self.address.url,
                 socket_directory=str(self.sockets),
                 boot=read_boot(),
+                host=self.address.host,
                 children=children,
             )
         )

@@ -1,33 +1,36 @@
 """Monitoring: liveness, readiness, metrics."""
 
 from collections.abc import Iterator, Sequence
-from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
 import structlog
 from django.conf import settings
-from django.db import OperationalError, connection
-from django.db.migrations.loader import MigrationLoader
-from django.db.migrations.recorder import MigrationRecorder
+from django.db import OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.http import require_safe
 from drf_spectacular.utils import extend_schema
+from msgspec import Meta
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from rest_framework.request import Request
 
-from benchapp.framework.api.permissions import MayRead
-from benchapp.framework.api.problems import DATABASE_AWAY, RETRY_AFTER_S, is_too_slow
+from benchapp.framework.api.answers import ApiAnswer, Time, build
+from benchapp.framework.api.parameters import refuse_parameters
+from benchapp.framework.api.permissions import MayAdminister, MayRead
+from benchapp.framework.api.problems import RETRY_AFTER_S, is_too_slow
+from benchapp.framework.api.responses import answer_json
 from benchapp.framework.api.view import ApiView
 from benchapp.framework.readiness import (
-    ColumnsMissing,
     DiskSpace,
-    check_columns,
+    Finding,
+    FindingLevel,
+    check_database,
     measure_disk,
     read_readiness,
 )
+from benchapp.overview.read.status import Status, Storage, read_status
 from benchapp.reports.read import list_pinned_series
 from benchapp.series.read.selected_levels import read_main_levels
 from benchapp.series.read.series import SeriesRow
@@ -50,7 +53,7 @@ def readyz(request: HttpRequest) -> HttpResponse:
 
     An accepted result is durable, and waits while no worker answers: `can_store` reports whether one is stored soon.
     """
-    database = check_database()
+    database = check_database().code
     if database == "ok":
         readiness = read_readiness()
         answer = {
@@ -80,21 +83,6 @@ def _describe_disk(disk: DiskSpace | None) -> dict[str, Any]:
         "free_bytes": disk.free_bytes,
         "reserve_bytes": settings.DISK_RESERVE_BYTES,
     }
-
-
-def check_database() -> str:
-    """Return "ok", "away", "not-migrated", or "columns-missing"."""
-    try:
-        if not _list_migrations() <= set(MigrationRecorder(connection).applied_migrations()):
-            return "not-migrated"
-        check_columns()
-    except ColumnsMissing as error:
-        log.error("readyz.columns_missing", columns=str(error)[:500])
-        return "columns-missing"
-    except DATABASE_AWAY as error:
-        log.warning("readyz.database_away", error=str(error)[:200])
-        return "away"
-    return "ok"
 
 
 class Metrics(ApiView):
@@ -129,6 +117,42 @@ def _read_pinned_series() -> Sequence[SeriesRow] | None:
             raise
         log.warning("metrics.pinned_series_omitted")
         return None
+
+
+class UploadHourAnswer(ApiAnswer, kw_only=True, frozen=True):
+    """What was received within an hour, by its state now."""
+
+    hour_at: Time
+    received: Annotated[int, Meta(description="that wait")]
+    stored: int
+    rejected: int
+
+
+class StatusAnswer(ApiAnswer, kw_only=True, frozen=True):
+    """What `manage.py doctor --json` prints."""
+
+    level: Annotated[FindingLevel, Meta(description="of the worst finding")]
+    findings: Annotated[Sequence[Finding], Meta(description="of each check, the worst first")]
+    per_hour: Annotated[Sequence[UploadHourAnswer], Meta(description="the last 24 hours, oldest first")]
+    storage: Annotated[Storage | None, Meta(description="null while the database cannot be read")]
+
+
+def make_status_answer(status: Status) -> StatusAnswer:
+    """Return a status as the API and `manage.py doctor --json` give it."""
+    hours = [UploadHourAnswer(**hour) for hour in status.per_hour]
+    return build(StatusAnswer, status, per_hour=hours)
+
+
+class CurrentStatus(ApiView):
+    """The status of the installation."""
+
+    permission_classes = [MayAdminister]
+
+    @extend_schema(operation_id="read_status", responses=StatusAnswer)
+    def get(self, request: Request) -> HttpResponse:
+        """Check the installation: findings with remedies, throughput, storage and its growth."""
+        refuse_parameters(request)
+        return answer_json(request, make_status_answer(read_status()))
 
 
 class _Totals(Collector):
@@ -232,8 +256,3 @@ class _Disk(Collector):
             "Reserved free space (BENCHAPP_DISK_RESERVE_MIB).",
             value=settings.DISK_RESERVE_BYTES,
         )
-
-
-@cache
-def _list_migrations() -> frozenset[tuple[str, str]]:
-    return frozenset(MigrationLoader(None, load=True).disk_migrations)

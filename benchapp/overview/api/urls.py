@@ -16,7 +16,7 @@ from benchapp.intake.api import run_output as run_report
 from benchapp.intake.api.submissions import refuse_method, take_posts
 from benchapp.layouts.api import experiment, layouts, prices
 from benchapp.notices import api as feed
-from benchapp.overview.api import fleet
+from benchapp.overview.api import fleet, health
 from benchapp.overview.api import fleet as index
 from benchapp.policies import api as detection_policies
 from benchapp.reports.api import images, studies
@@ -93,6 +93,7 @@ urlpatterns = [
         wanted_schedules.OneWantedSchedule.as_view(),
         name="api_wanted_schedule",
     ),
+    path("status", health.CurrentStatus.as_view(), name="api_status"),
     path("audit", audit.AuditRecords.as_view(), name="api_audit_records"),
     path("hosts", hosts.Hosts.as_view(), name="api_hosts"),
     path("hosts/me", hosts.OwnHost.as_view(), name="api_own_host"),

@@ -24,7 +24,7 @@ from benchapp.layouts.pages import layouts as layout_ranking
 from benchapp.layouts.pages import prices
 from benchapp.notices import pages
 from benchapp.notices import pages as subscriptions
-from benchapp.overview.pages import charts
+from benchapp.overview.pages import charts, status
 from benchapp.overview.pages import charts as overview_charts
 from benchapp.overview.pages import page as overview
 from benchapp.overview.pages import search as searches
@@ -349,6 +349,7 @@ urlpatterns = [
         pages.confirm_address,
         "notifications#e-mail-address-confirmation",
     ),
+    page("status/", status.status, "operations#status", "Status", "doctor health disk storage backlog"),
     page("audit/", audit.audit_records, "operations#audit-record", "Audit record", "log writes history"),
     page("people/", people.people, "accounts#invitations", "People", "users invite invitation roles"),
     path("people/invite", people.invite, name="invite"),

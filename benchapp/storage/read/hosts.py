@@ -189,9 +189,17 @@ def list_urgent_hosts(
     return sorted(hosts, key=lambda host: host.name)
 
 
-def find_failing_hosts() -> list[int]:
-    """Return the hosts with a failing profile; three queries."""
-    return [host_id for host_id, failed in read_all_failed().items() if list_failing(failed)]
+def find_failing_hosts(*, now: datetime | None = None) -> list[int]:
+    """Return the active hosts with a failing profile; two queries."""
+    return [host_id for host_id, failed in read_all_failed(now=now).items() if list_failing(failed)]
+
+
+def find_silent_hosts() -> list[int]:
+    """Return the active hosts that missed a scheduled run; two queries."""
+    hosts = Host.objects.active().filter(schedule__isnull=False)
+    rows = hosts.values("id", "retired_at", "schedule", "schedule_since_at", "schedule_reported_by")
+    schedules = read_schedules(list_known(list(rows)))
+    return [host_id for host_id, schedule in schedules.items() if schedule.silent_since is not None]
 
 
 def page_hosts(
@@ -477,8 +485,8 @@ def count_totals(*, now: datetime | None = None) -> Totals:
         runs=Host.objects.aggregate(runs=Sum("run_count"))["runs"] or 0,
         series=Series.objects.filter(last_at__isnull=False).count(),
         hosts=Host.objects.active().exclude(name=SAMPLE_HOST).count(),
-        silent_hosts=_count_silent(),
-        failing_hosts=sum(bool(list_failing(failed)) for failed in read_all_failed(now=moment).values()),
+        silent_hosts=len(find_silent_hosts()),
+        failing_hosts=len(find_failing_hosts(now=moment)),
         to_evaluate=Series.objects.filter(judging_is_due=True).count(),
         notices=_count(Notice.objects.all(), "state", NoticeState.values),
         oldest_notice_age_s=_measure_age(due.aggregate(oldest=Min("not_before_at"))["oldest"], moment),
@@ -493,13 +501,6 @@ def _count(rows: Any, column: str, values: Sequence[str]) -> dict[str, int]:
 
 def _measure_age(oldest: datetime | None, now: datetime) -> float:
     return max(0.0, (now - oldest).total_seconds()) if oldest else 0.0
-
-
-def _count_silent() -> int:
-    hosts = Host.objects.active().filter(schedule__isnull=False)
-    rows = hosts.values("id", "retired_at", "schedule", "schedule_since_at", "schedule_reported_by")
-    schedules = read_schedules(list_known(list(rows))).values()
-    return sum(schedule.silent_since is not None for schedule in schedules)
 
 
 def list_host_scopes(name: str, pool: str) -> list[str]:

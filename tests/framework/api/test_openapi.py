@@ -169,6 +169,7 @@ EXAMPLES_OF_ANSWERS = [
     ("GET", "/api/v1/", {}, None),
     ("GET", "/api/v1/audit", {}, None),
     ("GET", "/api/v1/audit", {"format": "ndjson"}, None),
+    ("GET", "/api/v1/status", {}, None),
     ("GET", "/api/v1/changes", {}, None),
     ("GET", "/api/v1/changes", {"format": "csv"}, None),
     ("GET", "/api/v1/comparison", {"a": "host:db-7", "b": "host:db-8"}, None),

@@ -1,7 +1,6 @@
 """`up` as a person runs it, in processes of its own."""
 
 import contextlib
-import io
 import os
 import re
 import shutil
@@ -221,6 +220,14 @@ def test_pages_answer_under_the_printed_address(up):
     assert f"http://127.0.0.1:{up.port}/" in up.said
     assert get(up.address, "/runs/")[0] == 200
     assert read_instance(up.address) == up.home.read_state().instance
+
+
+def test_doctor_checks_the_running_stack_with_its_settings(up):
+    ended = manage("doctor", "--data-dir", up.home.path)
+
+    assert ended.returncode == 0, ended.stdout
+    assert "No setting is dangerous." in ended.stdout
+    assert "The broker takes messages." in ended.stdout
 
 
 def test_printed_link_opens_the_form_of_the_first_admin(up):
@@ -444,12 +451,12 @@ def test_first_run_is_measured_stored_and_its_page_printed(again):
     assert list((again.up.home.path / "agent" / "spool").rglob("*.json*")) == []
 
 
-def test_backup_of_a_stopped_stack_starts_postgresql_for_itself(up, open_place, embedded_database):
+def test_backup_of_a_stopped_stack_starts_postgresql_for_itself(up, open_place):
     file = open_place / "stopped.dump"
     if up.process.poll() is None:
         up.interrupt()
 
-    call_command("backup", file, data_dir=up.home.path, stdout=io.StringIO())
+    assert manage("backup", file, "--data-dir", up.home.path).returncode == 0
 
     assert file.read_bytes()[:5] == b"PGDMP"
     assert not (up.home.path / "postgresql" / "18" / "postmaster.pid").exists()

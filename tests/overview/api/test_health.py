@@ -107,7 +107,7 @@ def test_submission_that_waits_for_more_than_five_minutes_is_degraded(client):
 @override_settings(BROKER_URL="")
 def test_database_behind_the_code_is_not_ready(client, monkeypatch):
     monkeypatch.setattr(
-        "benchapp.overview.api.health._list_migrations", lambda: frozenset({("benchapp", "9999_to_come")})
+        "benchapp.framework.readiness._list_migrations", lambda: frozenset({("benchapp", "9999_to_come")})
     )
 
     response = client.get("/readyz")
