@@ -12,7 +12,7 @@ from django.conf import settings
 from django.core.management.base import CommandError, CommandParser
 from django.db import InterfaceError, OperationalError, connection
 
-from benchapp.operation.embedded.backup import BackupFailed, Connection, open_database
+from benchapp.operation.embedded.backup import BackupFailed, Connection, find_home, open_database
 from benchapp.operation.embedded.child import NoAccount
 from benchapp.operation.embedded.command import default_data_directory
 from benchapp.operation.embedded.servers import NoBinaries
@@ -115,7 +115,7 @@ def use_database(
     """
     try:
         with open_database(data_directory, settings.DATABASES["default"]) as opened:
-            if is_embedded := not os.environ.get("DATABASE_URL", "").strip():
+            if is_embedded := find_home(data_directory) is not None:
                 known = opened.environment
                 connection.close()
                 connection.settings_dict.update(

@@ -1,5 +1,6 @@
 """Back up the database to a file: `manage.py backup FILE`."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,14 +10,15 @@ from django.db import DatabaseError, transaction
 from benchapp.framework.write.audit import record_write, write_from_command
 from benchapp.management.progress import add_data_directory, use_database
 from benchapp.models import AuditKind
-from benchapp.operation.embedded.backup import BackupFailed, write_backup
+from benchapp.operation.embedded.backup import BackupFailed, collect_settings, find_home, write_backup
 
 
 class Command(BaseCommand):
     """Back up the database of DATABASE_URL, else the embedded one."""
 
     help = (
-        "Back up the database (submissions, runs, accounts) to a file; the stack may be running or stopped."
+        "Back up the database (submissions, runs, accounts) and the settings to a file; the stack may be running or"
+        " stopped."
     )
     requires_system_checks = []
 
@@ -30,7 +32,8 @@ class Command(BaseCommand):
         file: Path = options["file"].absolute()
         try:
             with use_database(options["data_dir"]) as opened:
-                size = write_backup(opened, file)
+                settings = collect_settings(find_home(options["data_dir"]), os.environ)
+                size = write_backup(opened, file, settings)
                 self._record(file, size)
         except (BackupFailed, OSError) as error:
             raise CommandError(str(error)) from error

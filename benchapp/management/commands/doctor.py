@@ -1,6 +1,5 @@
 """Check an installation: `manage.py doctor`."""
 
-import os
 import subprocess
 import sys
 from typing import Any, Final
@@ -10,8 +9,8 @@ from django.core.management.base import BaseCommand, CommandParser
 from benchapp.framework.api.answers import dump_json
 from benchapp.framework.readiness import Finding, FindingLevel
 from benchapp.management.progress import add_data_directory
+from benchapp.operation.embedded.backup import find_home
 from benchapp.operation.embedded.child import PROJECT
-from benchapp.operation.embedded.home import Home
 from benchapp.operation.embedded.preflight import read_environment
 from benchapp.overview.api.health import make_status_answer
 from benchapp.overview.read.status import Status, read_status
@@ -33,16 +32,16 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Print the findings; without DATABASE_URL of the running stack of `up`, with its settings."""
-        status = read_status() if os.environ.get("DATABASE_URL", "").strip() else None
-        if status is None:
-            directory = options["data_dir"].expanduser().absolute()
-            environment = read_environment(Home(directory))
-            if environment is not None:
+        home = find_home(options["data_dir"])
+        if home is None:
+            status = read_status()
+        else:
+            if (environment := read_environment(home)) is not None:
                 arguments = ["doctor", *(["--json"] if options["json"] else [])]
                 command = [sys.executable, "manage.py", *arguments]
                 sys.exit(subprocess.run(command, cwd=PROJECT, env=environment, check=False).returncode)
-            text = f"No stack runs in {directory}, or its settings cannot be read by this user."
-            remedy = f"Start it: make up DATA={directory}"
+            text = f"No stack runs in {home.path}, or its settings cannot be read by this user."
+            remedy = f"Start it: make up DATA={home.path}"
             status = Status((Finding("stack", "away", FindingLevel.FAILURE, text, remedy),))
         if options["json"]:
             self.stdout.write(dump_json(make_status_answer(status)).decode())

@@ -13,8 +13,10 @@ from benchapp.operation.embedded.backup import (
     BackupFailed,
     Connection,
     check_file,
+    find_home,
     open_database,
     restore_backup,
+    restore_settings,
 )
 from benchapp.operation.embedded.child import PROJECT, NoAccount
 from benchapp.operation.embedded.command import default_data_directory
@@ -50,9 +52,13 @@ class Command(BaseCommand):
             ) as connection:
                 restore_backup(connection, file, is_forced=options["force"])
                 migrate(connection)
+                home = find_home(options["data_dir"])
+                settings_file = restore_settings(file, home, is_forced=options["force"])
         except (BackupFailed, NoAccount, NoBinaries, OSError) as error:
             raise CommandError(str(error)) from error
         self.stdout.write(f"Restored {file}.")
+        if settings_file is not None:
+            self.stdout.write(f"Its settings, with secrets, are in {settings_file}: set those that you need.")
 
 
 def migrate(connection: Connection) -> None:

@@ -2,24 +2,32 @@
 
 import contextlib
 import itertools
+import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
 import tempfile
+import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from benchapp.operation.embedded.child import choose_account, stop
+from benchapp.operation.embedded.child import choose_account, stop, write_private_file
 from benchapp.operation.embedded.home import (
     AlreadyRunning,
     Home,
     create_socket_directory,
     remove_socket_directory,
 )
-from benchapp.operation.embedded.preflight import PreflightFailed, check_disk, check_writable
+from benchapp.operation.embedded.preflight import (
+    PreflightFailed,
+    check_disk,
+    check_writable,
+    read_caller_environment,
+)
 from benchapp.operation.embedded.servers import (
     DATABASE,
     USER,
@@ -59,6 +67,12 @@ _HISTORY: Final = {
     "benchapp_run": "SELECT EXISTS (SELECT FROM benchapp_run)",
     "benchapp_user": "SELECT EXISTS (SELECT FROM benchapp_user)",
 }
+_SETTINGS_NAME: Final = "settings.json"
+# Each can be in a file, which NAME_FILE names.
+_SECRETS: Final = ("BENCHAPP_SECRET_KEY", "BENCHAPP_EMAIL_URL", "BENCHAPP_OIDC_CLIENT_SECRET")
+_OF_THIS_MACHINE: Final = frozenset(
+    f"BENCHAPP_{name}" for name in ("DATA_DIR", "STATIC_ROOT", "INSTANCE_ID", "ROLE", "HEARTBEAT_FILE")
+)
 
 
 class BackupFailed(Exception):
@@ -93,8 +107,11 @@ def open_embedded(home: Home, *, creates: bool = False) -> Iterator[Connection]:
         yield _embedded_connection(Path(state.socket_directory))
 
 
-def write_backup(connection: Connection, file: Path) -> int:
-    """Write a backup atomically with mode 0600; return its size in bytes."""
+def write_backup(connection: Connection, file: Path, settings: Mapping[str, str]) -> int:
+    """Write a backup atomically with mode 0600; return its size in bytes.
+
+    The settings are a zip archive behind the dump, which pg_restore does not read.
+    """
     partial = file.with_name(f".{file.name}.{os.getpid()}")
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
@@ -107,13 +124,64 @@ def write_backup(connection: Connection, file: Path) -> int:
                 stderr=subprocess.PIPE,
                 check=False,
             )
+            if dump.returncode != 0:
+                raise BackupFailed(f"pg_dump failed: {_describe_stderr(dump.stderr)}")
+        with partial.open("r+b") as output:
+            with zipfile.ZipFile(output, "a") as archive:
+                archive.writestr(_SETTINGS_NAME, json.dumps(settings))
+            output.flush()
             os.fsync(output.fileno())
-        if dump.returncode != 0:
-            raise BackupFailed(f"pg_dump failed: {_describe_stderr(dump.stderr)}")
         partial.replace(file)
     finally:
         partial.unlink(missing_ok=True)
     return file.stat().st_size
+
+
+def collect_settings(home: Home | None, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings with their secrets: of the running stack or this command, without places of this machine.
+
+    home: None for a database of DATABASE_URL.
+    """
+    base = (home and read_caller_environment(home)) or environ
+    found = {
+        name: text
+        for name, text in base.items()
+        if name.startswith("BENCHAPP_") and name not in _OF_THIS_MACHINE
+    }
+    for name in _SECRETS:
+        if path := found.pop(f"{name}_FILE", ""):
+            found[name] = Path(path).read_text(encoding="utf-8").strip()
+    if key := home and home.read_secret("secret-key"):
+        found.setdefault("BENCHAPP_SECRET_KEY", key)
+    return found
+
+
+def restore_settings(file: Path, home: Home | None, *, is_forced: bool) -> Path | None:
+    """Put the secret key of a backup into a data directory without one; return a new file with its other settings.
+
+    None if it has no others. is_forced: replace the key. home: None for a database of DATABASE_URL, which gets all
+    settings in a file beside the backup.
+    """
+    try:
+        with zipfile.ZipFile(file) as archive:
+            found: dict[str, str] = json.loads(archive.read(_SETTINGS_NAME))
+    except (zipfile.BadZipFile, KeyError):
+        return None
+    key = found.pop("BENCHAPP_SECRET_KEY", "") if home else ""
+    if home and key and (is_forced or home.read_secret("secret-key") is None):
+        home.write_secret("secret-key", key)
+    if not found:
+        return None
+    path = home.path / "settings.env" if home else file.with_name(f"{file.name}.env")
+    write_private_file(path, "".join(f"{name}={shlex.quote(text)}\n" for name, text in sorted(found.items())))
+    return path
+
+
+def find_home(data_directory: Path) -> Home | None:
+    """Return the stack with the database; None if DATABASE_URL names another one."""
+    if os.environ.get("DATABASE_URL", "").strip():
+        return None
+    return Home(data_directory.expanduser().absolute())
 
 
 def check_file(file: Path) -> None:
@@ -281,11 +349,11 @@ def open_database(
     data_directory: Path, database: Mapping[str, Any], *, creates: bool = False
 ) -> Iterator[Connection]:
     """Yield a connection to the database of DATABASE_URL (as Django reads it), else to the embedded one."""
-    url = os.environ.get("DATABASE_URL", "").strip()
-    if url:
-        yield Connection(url, read_connection_variables(database))
+    home = find_home(data_directory)
+    if home is None:
+        yield Connection(os.environ["DATABASE_URL"].strip(), read_connection_variables(database))
         return
-    with open_embedded(Home(data_directory.expanduser().absolute()), creates=creates) as connection:
+    with open_embedded(home, creates=creates) as connection:
         yield connection
 
 

@@ -315,14 +315,9 @@ def build_environment(
 
 def read_environment(home: Home) -> dict[str, str] | None:
     """Return the environment of the processes of a running `up`; None if none runs, or if it is another user's."""
-    state, key = home.read_state(), home.read_secret("secret-key")
-    if state is None or key is None:
+    state, key, base = home.read_state(), home.read_secret("secret-key"), read_caller_environment(home)
+    if state is None or key is None or base is None:
         return None
-    try:
-        entries = Path(f"/proc/{state.pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return None
-    base = dict(os.fsdecode(entry).split("=", 1) for entry in entries if b"=" in entry)
     sockets = Path(state.socket_directory)
     valkey = Valkey(Path(), sockets, Path())
     return build_environment(
@@ -335,6 +330,16 @@ def read_environment(home: Home) -> dict[str, str] | None:
         instance=state.instance,
         static_root=home.path / "static",
     )
+
+
+def read_caller_environment(home: Home) -> dict[str, str] | None:
+    """Return the environment in which the running `up` was started; None if none runs, or if it is another user's."""
+    state = home.read_state()
+    try:
+        entries = Path(f"/proc/{state.pid if state else 0}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return None
+    return dict(os.fsdecode(entry).split("=", 1) for entry in entries if b"=" in entry)
 
 
 def allowed_hosts(address: Address) -> list[str]:

@@ -117,7 +117,7 @@ def open_place(tmp_path_factory) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def up(open_place) -> Iterator[Up]:
     """Return one stack that runs for all the tests which leave it as it is."""
-    up = start_up(open_place / "var", "--no-run")
+    up = start_up(open_place / "var", "--no-run", BENCHAPP_NOTICE_RETENTION_DAYS="90")
     try:
         up.wait_for("Press Ctrl-C to stop")
         yield up
@@ -376,6 +376,15 @@ def test_backup_is_restored_into_a_fresh_directory_that_up_then_serves(backed_up
     assert [pool for _, pool in hosts] == ["restored"]
     assert "Creating a PostgreSQL cluster" not in restored.up.said
     assert get(restored.up.address, "/hosts/")[0] == 200
+
+
+def test_backup_has_the_settings_of_the_running_stack_and_its_secret_key(up, restored):
+    fresh, settings = restored.up.home, restored.up.home.path / "settings.env"
+
+    assert fresh.read_secret("secret-key") == up.home.read_secret("secret-key")
+    assert settings.read_text() == "BENCHAPP_NOTICE_RETENTION_DAYS=90\n"
+    assert settings.stat().st_mode & 0o777 == 0o600
+    assert f"Its settings, with secrets, are in {settings}" in restored.restoring.stdout
 
 
 def test_without_fio_the_line_to_install_it_is_said_and_the_rest_goes_on(restored):
