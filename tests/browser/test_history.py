@@ -268,3 +268,19 @@ def test_page_asks_for_no_data_until_it_is_zoomed(visit: Visit, world: World) ->
     watched.page.wait_for_selector("[data-history][data-ready]")
 
     assert not [url for url in asked if "/api/v1/history" in url]
+
+
+def test_drag_on_percentiles_zooms_the_history_and_a_line_marks_the_place_in_all(
+    visit: Visit, world: World
+) -> None:
+    watched = open_history(visit, world.history)
+    watched.wait_for_charts()
+
+    drag(watched, "[data-latency=fan] canvas", 0.4, 0.6)
+    watched.page.wait_for_url("**from=**to=**")
+
+    assert 3 <= (span_of(watched)[1] - span_of(watched)[0]).days <= 12
+    watched.page.focus(".chart-box")
+    expect(watched.page.locator("[data-latency=fan] .cursor-line")).to_be_visible()
+    expect(watched.page.locator("[data-history] .cursor-line")).to_have_count(3)
+    assert watched.complaints == []

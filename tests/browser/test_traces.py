@@ -93,3 +93,37 @@ def test_report_past_its_retention_is_said_in_words(visit: Visit, world: World) 
     watched = visit(f"{world.expired_run}report/")
 
     assert "removed after the retention period" in watched.page.inner_text(".banner")
+
+
+def test_drag_in_one_panel_zooms_all_and_each_shows_the_second_of_the_pointer(
+    visit: Visit, world: World
+) -> None:
+    watched = visit(world.traced_run)
+    watched.wait_for_charts()
+    page = watched.page
+    page.locator(f"{IOPS} canvas").scroll_into_view_if_needed()
+    area = page.locator(f"{IOPS} canvas").bounding_box()
+    y = area["y"] + area["height"] / 2
+
+    page.mouse.move(area["x"] + area["width"] * 0.3, y)
+    page.mouse.down()
+    page.mouse.move(area["x"] + area["width"] * 0.5, y, steps=5)
+    page.mouse.up()
+    page.mouse.move(area["x"] + area["width"] * 0.6, y)
+
+    assert page.locator("[data-trace] [data-zoom=reset]:visible").count() == 3
+    shown = page.evaluate(_READ_TRACES)
+    assert len(shown) == 3 and len({str(each) for each in shown}) == 1
+    assert shown[0][1] - shown[0][0] < 30 and shown[0][0] < shown[0][2] < shown[0][1]
+    page.focus(f"{LATENCY} .chart-box")
+    page.keyboard.press("0")
+    assert page.locator("[data-trace] [data-zoom=reset]:visible").count() == 0
+    assert (watched.barriers(), watched.complaints) == ([], [])
+
+
+# Of each panel: both ends of its axis, and the second that it marks.
+_READ_TRACES = """() => [...document.querySelectorAll("[data-trace] canvas")].map((canvas) => {
+  const chart = Chart.getChart(canvas);
+  const { datasetIndex, index } = chart.getActiveElements()[0];
+  return [chart.scales.x.min, chart.scales.x.max, chart.data.datasets[datasetIndex].data[index].x];
+})"""

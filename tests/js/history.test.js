@@ -163,7 +163,7 @@ test("the pointer means the mark under it, else the nearest in time, and none wi
 test("an axis that does not start at zero says so", () => {
   const history = read(makeAnswer([{ iops: 1000 }, { iops: 1010 }]));
   const panel = preparePanel(history, { metric: "iops", view: whole });
-  const config = buildPanel(panel, { colors, look: { isNarrow: false, isMain: true, zone: UTC }, getState: () => ({ mark: null, drag: null }) });
+  const config = buildPanel(panel, { colors, look: { isNarrow: false, isMain: true, zone: UTC }, getState: () => ({ mark: null }) });
 
   assert.equal(config.options.scales.y.title.text, "IOPS (axis does not start at 0)");
   assert.equal(config.options.scales.x.title.text, "start of the run, UTC");
@@ -355,7 +355,7 @@ test("shares have three significant digits", () => {
 test("a panel whose metric no run has says so, and makes no values up", () => {
   const history = read(makeAnswer([{ iops: null }, { iops: null }]));
   const panel = preparePanel(history, { metric: "iops", view: whole });
-  const config = buildPanel(panel, { colors, look: { isNarrow: false, isMain: false, zone: UTC }, getState: () => ({ mark: null, drag: null }) });
+  const config = buildPanel(panel, { colors, look: { isNarrow: false, isMain: false, zone: UTC }, getState: () => ({ mark: null }) });
 
   assert.ok(panel.isEmpty);
   assert.equal(config.options.scales.y.ticks.display, false);

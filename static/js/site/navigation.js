@@ -8,12 +8,13 @@ const STEPS = { ArrowLeft: -1, ArrowRight: 1, ArrowDown: -1, ArrowUp: 1, PageUp:
  * open(index), optional; move(key, index) → index, optional, for other than linear movement;
  * onSelect(index), optional, also with null}.
  * getChart: returns the current chart (a theme change creates a new one).
+ * Returns {mark(index or null)}: marks a point without telling it.
  */
 export function startNavigation(box, readout, { getChart, points }) {
   const canvas = box.querySelector("canvas");
   let current = null;
 
-  function select(index) {
+  function mark(index) {
     current = index;
     const chart = getChart();
     const active = index === null ? [] : [points.elementAt(index)];
@@ -21,6 +22,10 @@ export function startNavigation(box, readout, { getChart, points }) {
     chart.setActiveElements(active);
     chart.tooltip.setActiveElements(active, element ? { x: element.x, y: element.y } : { x: 0, y: 0 });
     chart.draw();
+  }
+
+  function select(index) {
+    mark(index);
     points.onSelect?.(index);
     if (index !== null) {
       readout.textContent = points.describe(index);
@@ -66,6 +71,7 @@ export function startNavigation(box, readout, { getChart, points }) {
       points.open?.(current);
     }
   });
+  return { mark };
 }
 
 /** Return the index after a key press; null for other keys. */

@@ -35,7 +35,6 @@ class HistoryFigure {
     this.metrics = this.boxes.map((box) => box.dataset.metric);
     this.strip = figure.querySelector("[data-overview]");
     this.mark = null;
-    this.drag = null;
     this.charts = [];
     this.zone = this.findZone();
     this.tip = startTip(figure);
@@ -87,7 +86,7 @@ class HistoryFigure {
   }
 
   drawPanels() {
-    const getState = () => ({ mark: this.mark, drag: this.drag });
+    const getState = () => ({ mark: this.mark });
     this.charts = this.boxes.map((box, place) =>
       startChart(box, ({ colors, width, isNarrow }) =>
         buildPanel(this.panels[place], {
@@ -103,7 +102,7 @@ class HistoryFigure {
     );
     const draw = () => this.charts.forEach(({ getChart }) => getChart().draw());
     this.drawAgain = draw;
-    startHistoryPointer(this);
+    this.joined = startHistoryPointer(this);
     startHistoryKeys(this);
   }
 
@@ -141,8 +140,21 @@ class HistoryFigure {
     this.zoom(zoomAround(this.view, at, { factor, whole: this.whole.whole }));
   }
 
-  /** Zoom to a view. */
+  /** Zoom to a view, with the other charts of the page. */
   zoom(view) {
+    this.zoomAlone(view);
+    this.joined.zoom(isWhole(this.view, this.whole.whole) ? null : this.view);
+  }
+
+  /** Zoom to the range of another chart, null for all; not to one without a run of this history. */
+  followZoom(range) {
+    const { whole } = this.whole;
+    if (range === null || (range.from <= whole.to && range.to >= whole.from)) {
+      this.zoomAlone(range ?? { ...whole });
+    }
+  }
+
+  zoomAlone(view) {
     const { whole } = this.whole;
     this.view = isWhole(view, whole) ? { ...whole } : clampView(view, whole);
     this.numbers.coarsen();
@@ -228,6 +240,7 @@ class HistoryFigure {
   select(mark, panel = 0) {
     this.mark = mark;
     this.drawAgain?.();
+    this.joined?.point(mark?.at ?? null);
     if (mark === null) {
       this.tip.hide();
       return;

@@ -32,11 +32,6 @@ export function startHistoryKeys(history) {
 
 function actOn(history, key) {
   const { marks } = history.panels[0];
-  if (key === "Escape" && history.drag !== null) {
-    history.drag = null;
-    history.drawAgain();
-    return true;
-  }
   const zoom = { "+": () => history.zoomBy(0.5), "=": () => history.zoomBy(0.5), "-": () => history.zoomBy(2), 0: () => history.zoom({ ...history.whole.whole }) }[key];
   if (zoom !== undefined) {
     zoom();

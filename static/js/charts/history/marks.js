@@ -43,9 +43,7 @@ export function drawMarks(panel, { colors, isCrowded, hasNames, changes, planned
       panel.lines.forEach((line) => drawSpreadIncreases(ctx, line, { panel, chartArea, scales, colors }));
       ctx.restore();
       drawFound(ctx, panel, { chartArea, scales, colors });
-      const { mark, drag } = getState();
-      drawCursor(ctx, mark, { panel, chartArea, scales, colors });
-      drawDrag(ctx, drag, { chartArea, colors });
+      drawCursor(ctx, getState().mark, { panel, chartArea, scales, colors });
     },
   };
 }
@@ -279,22 +277,6 @@ function drawCursor(ctx, mark, { panel, chartArea, scales, colors }) {
     ctx.beginPath();
     ctx.arc(x, scales.y.getPixelForValue(clampValue(value, panel.domain)), 6, 0, 2 * Math.PI);
     ctx.stroke();
-  }
-  ctx.restore();
-}
-
-function drawDrag(ctx, drag, { chartArea, colors }) {
-  if (drag === null) {
-    return;
-  }
-  const [left, right] = [Math.min(...drag), Math.max(...drag)].map((x) => Math.min(Math.max(x, chartArea.left), chartArea.right));
-  ctx.save();
-  ctx.fillStyle = withAlpha(colors.accent, 0.14);
-  ctx.fillRect(left, chartArea.top, right - left, chartArea.height);
-  ctx.strokeStyle = colors.accent;
-  ctx.lineWidth = 1;
-  for (const x of [left, right]) {
-    drawVertical(ctx, x, chartArea);
   }
   ctx.restore();
 }

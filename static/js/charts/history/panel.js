@@ -78,8 +78,8 @@ function isNear(value, shown, reach) {
 
 /**
  * Build the configuration of Chart.js.
- * colors: resolved CSS colors. look: {width (px), isNarrow, isMain (with times below), zone}. getState: () → {mark, drag}
- * current: the selected mark, and the pixels [from, to] of a drag, or null. names: LineNames. onLayout(chart): called when the chart area changes.
+ * colors: resolved CSS colors. look: {width (px), isNarrow, isMain (with times below), zone}. getState: () → {mark}, the
+ * selected one or null. names: LineNames. onLayout(chart): called when the chart area changes.
  */
 export function buildPanel(panel, { colors, look, getState, names = null, changes = [], planned = [], onLayout = () => {} }) {
   const { width = 0, isNarrow, isMain, zone } = look;

@@ -1,65 +1,41 @@
-// Pointer on the panels of a history: hover selects, drag zooms, click opens.
+// Pointer on the panels of a history: hover selects, click opens; a drag zooms all charts of the page.
+import { join, readAxis } from "../shared/together.js";
 
-const DRAG_FROM_PX = 5;
-
-/** Start the pointer on all panels. history: the figure's, with select, open, zoom. */
+/** Start the pointer on all panels; returns what `join` returns. history: the figure's, with select, open, follow. */
 export function startHistoryPointer(history) {
-  history.boxes.forEach((box, panel) => startPanel(history, { box, panel }));
+  const joined = history.boxes.map((box, panel) => {
+    startPanel(history, { canvas: box.querySelector("canvas"), panel });
+    return join(box, {
+      kind: "time",
+      owner: history,
+      getAxis: () => readAxis(history.charts[panel].getChart()),
+      // The panels zoom as one.
+      onZoom: panel === 0 ? (range) => history.followZoom(range) : undefined,
+    });
+  });
+  return joined[0];
 }
 
-function startPanel(history, { box, panel }) {
-  const canvas = box.querySelector("canvas");
-  let pressed = null;
-  const pixelOf = ({ clientX, clientY }) => {
+function startPanel(history, { canvas, panel }) {
+  const markAt = ({ clientX, clientY }) => {
     const bounds = canvas.getBoundingClientRect();
-    return { x: clientX - bounds.left, y: clientY - bounds.top };
+    return history.markAt({ x: clientX - bounds.left, y: clientY - bounds.top }, panel);
   };
-
-  canvas.addEventListener("pointerdown", (event) => {
-    if (event.button === 0) {
-      pressed = { ...pixelOf(event), pointer: event.pointerId };
-    }
-  });
   canvas.addEventListener("pointermove", (event) => {
-    const pixel = pixelOf(event);
-    if (pressed !== null && (history.drag !== null || Math.abs(pixel.x - pressed.x) >= DRAG_FROM_PX)) {
-      if (history.drag === null) {
-        canvas.setPointerCapture(pressed.pointer);
-        history.select(null);
-      }
-      history.drag = [pressed.x, pixel.x];
-      history.drawAgain();
-      return;
-    }
-    const mark = history.markAt(pixel, panel);
+    const mark = markAt(event);
     if (mark !== null && mark !== history.mark) {
       history.select(mark, panel);
     }
   });
-  canvas.addEventListener("pointerup", (event) => {
-    const drag = history.drag;
-    const wasPressed = pressed !== null;
-    pressed = null;
-    history.drag = null;
-    if (drag !== null) {
-      const { x } = history.charts[panel].getChart().scales;
-      const [from, to] = [Math.min(...drag), Math.max(...drag)].map((pixel) => x.getValueForPixel(pixel));
-      history.zoom({ from, to });
-    } else if (wasPressed) {
-      const mark = history.markAt(pixelOf(event), panel);
-      if (mark !== null) {
-        history.select(mark, panel);
-        history.open(mark);
-      }
+  canvas.addEventListener("click", (event) => {
+    const mark = markAt(event);
+    if (mark !== null) {
+      history.select(mark, panel);
+      history.open(mark);
     }
   });
-  canvas.addEventListener("pointercancel", () => {
-    pressed = null;
-    history.drag = null;
-    history.drawAgain();
-  });
   canvas.addEventListener("pointerleave", () => {
-    if (history.drag === null && document.activeElement !== history.main) {
+    if (document.activeElement !== history.main) {
       history.select(null);
     }
   });

@@ -5,6 +5,7 @@ import { buildFan, describeColumn, prepareFan } from "./fan.js";
 import { buildHeat, colorOf, describeCell, findCell, isDarkPaper, MINIMUM_SHARE, moveCell, prepareHeat } from "./heatmap.js";
 import { LineNames } from "../shared/line_names.js";
 import { styleOf } from "../shared/palette.js";
+import { join, readAxis } from "../shared/together.js";
 import { PAGE_ZONE } from "../shared/zones.js";
 import { showProblem, startChart } from "../shared/chart_frame.js";
 import { onThemeChange, readColors } from "../shared/colors.js";
@@ -102,12 +103,15 @@ class LatencyChart {
       return;
     }
     this.chart = startChart(this.box, (look) => this.build(look));
+    // The history of the page zooms, and these charts with it.
+    this.joined = join(this.box, { kind: "time", getAxis: () => readAxis(this.chart.getChart()) });
     this.listen();
   }
 
   select(current) {
     this.current = current;
     this.chart.getChart().draw();
+    this.joined.point(current === null ? null : this.columnOf(current).at);
     if (current !== null) {
       this.figure.querySelector(".chart-readout").textContent = this.describe(current);
     }
@@ -139,7 +143,8 @@ class LatencyChart {
     });
   }
 
-  goTo({ runId, runs }) {
+  open(current) {
+    const { runId, runs } = this.columnOf(current);
     if (runs === 1) {
       location.assign(`/runs/${runId}/`);
     }
@@ -182,8 +187,8 @@ class Fan extends LatencyChart {
     return moveBy(key, this.current ?? this.last(), this.prepared.marks.length);
   }
 
-  open(index) {
-    this.goTo(this.prepared.marks[index]);
+  columnOf(index) {
+    return this.prepared.marks[index];
   }
 }
 
@@ -220,8 +225,8 @@ class HeatMap extends LatencyChart {
     return moveCell(this.prepared, this.current ?? this.last(), key);
   }
 
-  open(cell) {
-    this.goTo(this.prepared.columns[cell.column]);
+  columnOf(cell) {
+    return this.prepared.columns[cell.column];
   }
 
   drawLegend() {

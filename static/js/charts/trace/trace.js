@@ -12,8 +12,9 @@ const SECONDS = { divisor: 1, suffix: "s" };
  * Prepare the data of chart and readout.
  * lines: [{direction, rw, points: [{at_s, mean, minimum, maximum, count}]}], points ascending by at_s.
  * A bucket without entries (count 0) is a gap, even if its mean is 0. hidden: places of lines without marks.
+ * view: {from, to} in s, null for all.
  */
-export function prepareTrace(lines, { unit, label, hidden = new Set() }) {
+export function prepareTrace(lines, { unit, label, hidden = new Set(), view = null }) {
   const styles = assignStyles(lines);
   const drawn = lines.map((line, id) => ({ ...line, id, name: line.direction, isHidden: hidden.has(id), style: styles[id], points: line.points.map(readPoint) }));
   const marks = drawn.flatMap((line, place) =>
@@ -24,7 +25,9 @@ export function prepareTrace(lines, { unit, label, hidden = new Set() }) {
       element: { datasetIndex: place * 3 + 2, index },
     })),
   );
-  const known = marks.filter((mark) => mark.mean !== null);
+  const span = { from: 0, to: lines.reduce((latest, { points }) => Math.max(latest, points.at(-1)?.at_s ?? 0), 1) };
+  const shown = view ?? span;
+  const known = marks.filter(({ at, mean }) => mean !== null && at >= shown.from && at <= shown.to);
   const values = known.flatMap(({ mean, minimum, maximum }) => [mean, minimum ?? mean, maximum ?? mean]);
   const scale = chooseScale(known.map((mark) => mark.mean), unit);
   return {
@@ -35,7 +38,8 @@ export function prepareTrace(lines, { unit, label, hidden = new Set() }) {
     scale,
     isLog: false,
     domain: lineDomain(values, scale.divisor),
-    span: { from: 0, to: marks.reduce((latest, mark) => Math.max(latest, mark.at), 1) },
+    span,
+    view: shown,
   };
 }
 
@@ -48,11 +52,27 @@ export function describeMark({ direction, at, mean, minimum, maximum }, unit) {
   return parts.join(" · ");
 }
 
+/** Return the view after zooming by a factor around a second, at least a second long; null for all. */
+export function zoomSeconds({ from, to }, at, { factor, span }) {
+  const length = Math.max(1, (to - from) * factor);
+  if (length >= span.to - span.from) {
+    return null;
+  }
+  const start = Math.min(Math.max(at - ((at - from) / (to - from)) * length, span.from), span.to - length);
+  return { from: start, to: start + length };
+}
+
+/** Return the index of the mark nearest in time; null without marks. */
+export function findNearestTime(marks, at) {
+  const apart = (index) => Math.abs(marks[index].at - at);
+  return marks.reduce((best, _, index) => (best === null || apart(index) < apart(best) ? index : best), null);
+}
+
 /** Build the configuration of Chart.js. colors: resolved CSS colors; names: LineNames. */
 export function buildTrace(trace, { colors, names = null }) {
   // Direction names are short enough for a narrow chart.
   const hasEnds = trace.lines.length > 1;
-  const findEnds = (chart) => (hasEnds ? listEnds(chart, trace.lines) : []);
+  const findEnds = (chart) => (hasEnds ? listEnds(chart, trace) : []);
   return {
     type: "line",
     data: { datasets: trace.lines.flatMap((line) => makeDatasets(line, colors)) },
@@ -64,7 +84,7 @@ export function buildTrace(trace, { colors, names = null }) {
       layout: { padding: { top: 8, right: hasEnds ? 44 : 10 } },
       plugins: { legend: { display: false }, tooltip: makeTooltip(trace, colors) },
       scales: {
-        x: makeSecondsScale(trace.span, colors),
+        x: makeSecondsScale(trace.view, colors),
         y: makeValueScale(trace, { colors, name: nameAxis(trace) }),
       },
     },
@@ -103,9 +123,9 @@ function makeDatasets({ points, style, isHidden: hidden }, colors) {
   ];
 }
 
-function listEnds(chart, lines) {
+function listEnds(chart, { lines, view }) {
   return lines.filter(({ isHidden }) => !isHidden).flatMap(({ id, name, points }) => {
-    const last = points.findLastIndex((point) => point.mean !== null);
+    const last = points.findLastIndex(({ at, mean }) => mean !== null && at <= view.to);
     const element = chart.getDatasetMeta(id * 3 + 2).data[last];
     return element === undefined ? [] : [{ id, text: name, x: element.x, y: element.y }];
   });
