@@ -11,7 +11,7 @@ beat → answer_layout_questions: notices of changed answers ─▶ notify
 page → mail_reset_links, mail_address_link: send a link of an account
 page, API → dry_run: evaluate series with other thresholds, and compare the incidents
 no task for 30 s → Substitute: the same steps without the queue, by `drain`, until beat is back
-page, API → delete_runs: delete runs, or restore them ─▶ judge
+page, API → correct_runs: delete or relabel runs, or undo it ─▶ judge
 beat → resolve_recovered: resolve incidents that recovered weeks ago
 beat → forget notices that were settled long ago, old dry runs, audit records, run requests and deleted runs
 """
@@ -35,7 +35,7 @@ from django.utils import timezone
 
 from benchapp.accounts.write.throttle import forget_old_attempts
 from benchapp.celery import app
-from benchapp.corrections.write import advance_deletions, has_due_deletions, remove_deleted_runs
+from benchapp.corrections.write import advance_corrections, has_due_corrections, remove_deleted_runs
 from benchapp.framework.write.audit import forget_old_audit_records
 from benchapp.incidents.actions import triage
 from benchapp.intake.normalize.batch import has_waiting, normalize_batch
@@ -181,11 +181,11 @@ def dry_run() -> None:
 
 
 @shared_task(time_limit=90)
-def delete_runs() -> None:
-    """Advance deletions of runs, or undo them. Never retried: they stay due, and the sweep comes every 10 s."""
-    if advance_deletions(budget_s=_TASK_BUDGET_S):
+def correct_runs() -> None:
+    """Advance corrections of runs, or undo them. Never retried: they stay due, and the sweep comes every 10 s."""
+    if advance_corrections(budget_s=_TASK_BUDGET_S):
         with transaction.atomic():
-            delete_runs.delay_on_commit()
+            correct_runs.delay_on_commit()
     _hint_judge()
 
 
@@ -221,18 +221,18 @@ def sweep() -> None:
             judge.delay_on_commit()
         if has_running_dry_runs():
             dry_run.delay_on_commit()
-        if has_due_deletions():
-            delete_runs.delay_on_commit()
+        if has_due_corrections():
+            correct_runs.delay_on_commit()
 
 
 @shared_task(time_limit=90)
 def renormalize() -> None:
-    """Read again what an older parser read, or a mapping names, while nothing fresh waits.
+    """Read again what an older parser read, or a mapping names, while nothing fresh and no correction waits.
 
     Never retried: beat comes every minute.
     """
     started = time.monotonic()
-    while time.monotonic() - started < _TASK_BUDGET_S and not has_waiting():
+    while time.monotonic() - started < _TASK_BUDGET_S and not (has_waiting() or has_due_corrections()):
         if reparse_outdated() == 0:
             break
     _hint_judge()

@@ -25,8 +25,8 @@ from benchapp.models import (
     Attempt,
     Change,
     ChangeState,
-    Deletion,
-    DeletionLogEntry,
+    Correction,
+    CorrectionLogEntry,
     DetectionDryRun,
     DetectionPolicy,
     DetectionPolicyLogEntry,
@@ -387,12 +387,20 @@ def make_planned_event(**fields: Any) -> PlannedEvent:
     return PlannedEvent.objects.create(**values)
 
 
-def make_deletion(**fields: Any) -> Deletion:
-    """Make a deletion of the runs of host db-7, which a worker has not begun."""
-    values = {"filter": "host:db-7", "reason": "trial", "run_count": 1, "last_run_id": 1, **fields}
-    deletion = Deletion.objects.create(**values)
-    DeletionLogEntry.objects.create(deletion=deletion, at=deletion.created_at, action="created")
-    return deletion
+def make_correction(**fields: Any) -> Correction:
+    """Make a relabeling of the runs of host db-7, which a worker has not begun."""
+    values = {
+        "kind": "relabeling",
+        "changes": {"volume_type": "gp3"},
+        "filter": "host:db-7",
+        "reason": "trial",
+        "run_count": 1,
+        "last_run_id": 1,
+        **fields,
+    }
+    correction = Correction.objects.create(**values)
+    CorrectionLogEntry.objects.create(correction=correction, at=correction.created_at, action="created")
+    return correction
 
 
 def make_detection_policy(**fields: Any) -> DetectionPolicy:

@@ -49,7 +49,7 @@ import json
 from benchapp.models import Host, Role, Study, User
 from benchapp.accounts.write.tokens import issue_token
 from benchapp.storage.write.hosts import issue_host_token
-from tests.factories import make_change, make_deletion, make_detection_policy, make_dry_run, make_incident
+from tests.factories import make_change, make_correction, make_detection_policy, make_dry_run, make_incident
 from tests.factories import (
     make_planned_event,
     make_target_mapping,
@@ -75,7 +75,7 @@ known = {
     "study_id": study.pk,
     "incident_id": make_incident(changes=[make_change(make_series([1.0, 2.0]))]).pk,
     "planned_event_id": make_planned_event().pk,
-    "deletion_id": make_deletion().pk,
+    "correction_id": make_correction().pk,
     "policy_id": make_detection_policy().pk,
     "dry_run_id": make_dry_run().pk,
     "price_id": make_price().pk,

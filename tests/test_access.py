@@ -23,7 +23,7 @@ from tests.access_table import ACTORS, TABLE, WEB
 from tests.factories import (
     add_series,
     make_change,
-    make_deletion,
+    make_correction,
     make_detection_policy,
     make_dry_run,
     make_environment,
@@ -146,7 +146,7 @@ def make_parts() -> dict[str, Any]:
         ).pk,
         "bulk": uuid4(),
         "planned_event_id": make_planned_event(to_at=timezone.now() + timedelta(days=1), **written).pk,
-        "deletion_id": make_deletion(filter=HOSTILE, reason=HOSTILE).pk,
+        "correction_id": make_correction(filter=HOSTILE, reason=HOSTILE).pk,
         "policy_id": make_detection_policy(label=f"a={HOSTILE}", **written).pk,
         "dry_run_id": make_dry_run(filter=HOSTILE).pk,
         "price_id": make_price(region=HOSTILE).pk,

@@ -38,7 +38,7 @@ from benchapp.models import (
 from tests.access_table import WEB
 from tests.factories import (
     make_change,
-    make_deletion,
+    make_correction,
     make_detection_policy,
     make_dry_run,
     make_environment,
@@ -126,7 +126,7 @@ def parts(admin_user: User) -> dict[str, Any]:
         "bulk": str(UUID(bulk.bulk)),
         "study_id": Study.objects.create(title="Disks", panels=[panel], owner=admin_user).pk,
         "planned_event_id": active.pk,
-        "deletion_id": make_deletion().pk,
+        "correction_id": make_correction().pk,
         "policy_id": make_detection_policy().pk,
         "dry_run_id": make_dry_run().pk,
         "price_id": make_price().pk,
@@ -205,6 +205,14 @@ def list_forms(parts: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
     """Return route, address and form of every POST of the pages."""
     times = {"zone": "UTC", "from_at": "2026-12-31T00:00", "to_at": "2027-01-01T00:00"}
     plan = {**times, "kind": "maintenance", "reason": "disks"}
+    count = Run.objects.filter(host__name=parts["name"]).count()
+    correct = {
+        "filter": f"host:{parts['name']}",
+        "zone": "UTC",
+        "reason": "trial",
+        "seen": count,
+        "apply": "yes",
+    }
     study = Study.objects.get()
     policy = {"metric": "iops", "threshold": "12", "filter": "host:db-7", "label": "", "reason": "noisy"}
     email = {"channel": "email", "address": "c@example.org", "minimum_severity": "low", "digest_hour": "7"}
@@ -221,12 +229,11 @@ def list_forms(parts: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
         "incidents/bulk": {"incident": parts["incident_id"], "do": "acknowledge", "action": "acknowledge"},
         "incidents/bulk/undo": {"bulk": UUID(parts["bulk"]).hex},
         "maintenance/add": plan,
-        "deletions/add": {
-            "filter": f"host:{parts['name']}",
-            "zone": "UTC",
-            "reason": "trial",
-            "seen": Run.objects.filter(host__name=parts["name"]).count(),
-            "delete": "yes",
+        "corrections/delete": correct,
+        "corrections/relabel": {
+            **correct,
+            "new.volume_type": "gp3",
+            "seen": f"{count}{{'volume_type': 'gp3'}}",
         },
         "rename": {"scope": "host:spare-1", "name": "spare-2"},
         "policies/add": policy,
@@ -292,7 +299,7 @@ def test_every_form_is_recorded(parts: dict[str, Any], admin_user: User) -> None
     make_host("spare-1")
     before = {
         "runs/<int:run_id>/include": f"/runs/{parts['run_id']}/exclude",
-        "deletions/<int:deletion_id>/restore": f"/deletions/{parts['deletion_id']}/cancel",
+        "corrections/<int:correction_id>/restore": f"/corrections/{parts['correction_id']}/cancel",
         "policies/<int:policy_id>/restore": f"/policies/{parts['policy_id']}/cancel",
         "maintenance/<int:planned_event_id>/restore": f"/maintenance/{parts['planned_event_id']}/cancel",
         "maintenance/<int:planned_event_id>/resume": f"/maintenance/{parts['planned_event_id']}/end",

@@ -34,8 +34,8 @@ READ = [route for route, rows in TABLE.items() if "GET" in {row.method for row i
 QUERIES = ("", "?format=csv", "?format=ndjson", "?pool=")
 # That show names to those who signed in.
 WITH_NAMES = {
-    "api/v1/deletions",
-    "api/v1/deletions/<int:deletion_id>",
+    "api/v1/corrections",
+    "api/v1/corrections/<int:correction_id>",
     "api/v1/detection-dry-runs/<int:dry_run_id>",
     "api/v1/detection-policies",
     "api/v1/detection-policies/<int:policy_id>",
@@ -53,8 +53,8 @@ WITH_NAMES = {
     "api/v1/target-mappings",
     "api/v1/wanted-schedules",
     "api/v1/wanted-schedules/<int:wanted_id>",
-    "deletions/",
-    "deletions/<int:deletion_id>/",
+    "corrections/",
+    "corrections/<int:correction_id>/",
     "hosts/<host_name:name>/",
     "hosts/<host_name:name>/settings/",
     "incidents/",

@@ -86,7 +86,7 @@ def test_temporary_names_are_joined_with_their_changes_and_split_again(
 
         effect = preview_adding(map_names())
         assert (effect.series_before, effect.series_after, effect.joined) == (3, 1, 3)
-        assert {(each.before, each.after, each.measurements) for each in effect.names} == {
+        assert {(each.before, each.after, each.measurements) for each in effect.targets} == {
             ("/mnt/run-a", "data", 3),
             ("/mnt/run-b", "data", 32),
             ("/mnt/run-c", "data", 3),
@@ -232,7 +232,7 @@ def test_name_that_the_sender_states_goes_before() -> None:
 
     effect = preview_adding(map_names())
 
-    assert (effect.names, effect.series_before, effect.series_after) == ((), 1, 1)
+    assert (effect.targets, effect.series_before, effect.series_after) == ((), 1, 1)
 
 
 @pytest.mark.parametrize(

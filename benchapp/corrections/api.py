@@ -1,17 +1,18 @@
-"""Deletions of runs; new names of hosts and pools."""
+"""Corrections of runs; new names of hosts and pools."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
 from django.http import HttpResponse
 from drf_spectacular.utils import extend_schema
 from msgspec import Meta
 from rest_framework import serializers
+from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 
-from benchapp.corrections.read import list_deletions, read_deletion
+from benchapp.corrections.read import list_corrections, read_correction
 from benchapp.corrections.rename import preview_rename, rename
-from benchapp.corrections.write import DELETIONS, RUNS_MAXIMUM, preview_deletion
+from benchapp.corrections.write import CORRECTIONS, RUNS_MAXIMUM, preview_correction
 from benchapp.framework.api.answers import (
     AnswerPage,
     ApiAnswer,
@@ -30,16 +31,17 @@ from benchapp.framework.api.parameters import (
     refuse_parameters,
     time_order_parameter,
 )
-from benchapp.framework.api.permissions import MayAdminister, MayReadOrAdminister, read_actor
+from benchapp.framework.api.permissions import MayAdminister, MayReadOrEdit, read_actor
 from benchapp.framework.api.problems import bad_value, map_errors
 from benchapp.framework.api.responses import answer_json
 from benchapp.framework.api.view import ApiView, read_body
 from benchapp.framework.write.conflicts import BadValue
-from benchapp.models import Deletion, DeletionAction, DeletionState
+from benchapp.intake.normalize.effect import RereadEffect, TargetChange
+from benchapp.models import Correction, CorrectionAction, CorrectionKind, CorrectionState
 
 
-class DeletionInput(serializers.ModelSerializer[Any]):
-    """The runs to delete: a filter, a time range or both; or their ids."""
+class CorrectionInput(serializers.ModelSerializer[Any]):
+    """The runs to delete or to relabel: a filter, a time range or both; or their ids."""
 
     from_at = MomentField(required=False, allow_null=True, default=None, help_text="inclusive")
     to_at = MomentField(required=False, allow_null=True, default=None, help_text="exclusive")
@@ -50,13 +52,18 @@ class DeletionInput(serializers.ModelSerializer[Any]):
         max_length=1000,
         help_text="instead of a filter",
     )
+    changes = serializers.DictField(
+        required=False,
+        default=dict,
+        help_text="of a relabeling: new values by parameter of POST /fio (volume_type, label.NAME …); null: not stated",
+    )
     dry_run = serializers.BooleanField(
-        required=False, default=False, help_text="return the effect only; nothing is deleted"
+        required=False, default=False, help_text="return the effect only; nothing is corrected"
     )
 
     class Meta:
-        model = Deletion
-        fields = (*Deletion.given, "dry_run")
+        model = Correction
+        fields = (*Correction.given, "dry_run")
         extra_kwargs: Final = {
             "filter": {
                 "default": "",
@@ -65,96 +72,157 @@ class DeletionInput(serializers.ModelSerializer[Any]):
         }
 
 
-class DeletionChanges(serializers.Serializer[Any]):
+class CorrectionChanges(serializers.Serializer[Any]):
     """The action."""
 
-    is_canceled = serializers.BooleanField(
-        help_text="true: restore the runs, as DELETE; false: delete them again"
-    )
+    is_canceled = serializers.BooleanField(help_text="true: undo it, as DELETE; false: apply it again")
 
 
 @with_entry_columns(
-    DeletionInput, after={"reason": ("state", "kept_until", "run_count", "done_count", "unreadable_count")}
+    CorrectionInput, after={"reason": ("state", "kept_until", "run_count", "done_count", "unreadable_count")}
 )
-class DeletionRowAnswer(ApiAnswer, kw_only=True, frozen=True):
-    state: DeletionState
-    kept_until: Annotated[Time, Meta(description="until then the runs can be restored")]
+class CorrectionRowAnswer(ApiAnswer, kw_only=True, frozen=True):
+    changes: Annotated[Mapping[str, Any], Meta(description="of a relabeling, by parameter of POST /fio")]
+    state: CorrectionState
+    kept_until: Annotated[
+        Time | None, Meta(description="until then a deletion can be undone; null: a relabeling always can")
+    ]
     run_count: Annotated[int, Meta(description="runs that matched")]
-    done_count: Annotated[int, Meta(description="runs deleted or restored so far")]
+    done_count: Annotated[int, Meta(description="runs corrected or restored so far")]
     unreadable_count: Annotated[
-        int, Meta(description="runs that could not be restored: their results are rejected today")
+        int, Meta(description="runs that stay as they were: their results cannot be read today")
     ]
 
 
-class DeletionLogEntryAnswer(ApiAnswer, kw_only=True, frozen=True):
+class CorrectionLogEntryAnswer(ApiAnswer, kw_only=True, frozen=True):
     at: Time
-    action: DeletionAction
+    action: CorrectionAction
     by: str | None
     via: Annotated[str, Meta(description="API token; empty for a person")]
 
 
-class DeletionAnswer(DeletionRowAnswer, kw_only=True, frozen=True):
-    activity: Annotated[Sequence[DeletionLogEntryAnswer], Meta(description="oldest first")]
+class CorrectionAnswer(CorrectionRowAnswer, kw_only=True, frozen=True):
+    activity: Annotated[Sequence[CorrectionLogEntryAnswer], Meta(description="oldest first")]
 
 
-class DeletionEffectAnswer(ApiAnswer, kw_only=True, frozen=True):
+class RelabeledValuesAnswer(ApiAnswer, kw_only=True, frozen=True):
+    """Runs with one value, which a relabeling changes."""
+
+    name: str
+    before: str | int | None
+    after: str | int | None
+    runs: int
+
+
+@with_columns(TargetChange)
+class TargetChangeAnswer(ApiAnswer, kw_only=True, frozen=True):
+    """Series of one target, and the target of their measurements after the correction."""
+
+
+@with_columns(RereadEffect)
+class RereadEffectAnswer(ApiAnswer, kw_only=True, frozen=True):
+    """What becomes of the series of the results that were read for the dry run, the newest."""
+
+    targets: Sequence[TargetChangeAnswer]
+
+
+class CorrectionEffectAnswer(ApiAnswer, kw_only=True, frozen=True):
     runs: int
     hosts: int
-    series: Annotated[int, Meta(description="series that lose runs")]
-    emptied: Annotated[int, Meta(description="series that lose all their runs")]
+    series: Annotated[int, Meta(description="series with any of the runs")]
+    emptied: Annotated[int, Meta(description="series without other runs")]
     from_at: Annotated[Time, Meta(description="start of the first run")]
     to_at: Annotated[Time, Meta(description="start of the last run")]
     open_incidents: Annotated[Sequence[int], Meta(description="that have changes in these series")]
+    values: Annotated[Sequence[RelabeledValuesAnswer], Meta(description="of a relabeling, now and then")]
+    reread: Annotated[RereadEffectAnswer | None, Meta(description="of a relabeling")]
 
 
-@with_columns(DeletionRowAnswer)
-class ListedDeletionAnswer(ChosenColumns, kw_only=True, frozen=True):
-    """A deletion has the columns that `fields` names."""
+@with_columns(CorrectionRowAnswer)
+class ListedCorrectionAnswer(ChosenColumns, kw_only=True, frozen=True):
+    """A correction has the columns that `fields` names."""
 
 
-DeletionPage = define_answer("DeletionPage", AnswerPage, deletions=Sequence[ListedDeletionAnswer])
+CorrectionPage = define_answer("CorrectionPage", AnswerPage, corrections=Sequence[ListedCorrectionAnswer])
 
 
-class DeletionParameters(SpanParameters, PageParameters):
-    """Which deletions; those that were made in the range."""
+class CorrectionParameters(SpanParameters, PageParameters):
+    """Which corrections; those that were made in the range."""
 
-    columns = list_columns(ListedDeletionAnswer)
+    columns = list_columns(ListedCorrectionAnswer)
     sort = time_order_parameter("created_at")
 
 
-def _preview(given: dict[str, Any]) -> DeletionEffectAnswer | None:
-    """Return the effect of what a dry run gives; None for what is to be deleted."""
+class MayCorrect(MayReadOrEdit):
+    """MayReadOrEdit; deletions are for MayAdminister."""
+
+    def has_permission(self, request: Request, view: Any) -> bool:
+        """Return whether this request is allowed."""
+        if request.method in SAFE_METHODS or not super().has_permission(request, view):
+            return super().has_permission(request, view)
+        if view.kwargs:
+            kind = (
+                Correction.objects.filter(pk=view.kwargs["correction_id"])
+                .values_list("kind", flat=True)
+                .first()
+            )
+        else:
+            kind = request.data.get("kind") if isinstance(request.data, dict) else None
+        self.message = MayAdminister.message
+        return kind != CorrectionKind.DELETION or MayAdminister().has_permission(request, view)
+
+
+def _preview(given: dict[str, Any]) -> CorrectionEffectAnswer | None:
+    """Return the effect of what a dry run gives; None for what is to be corrected."""
     if not given.pop("dry_run"):
         return None
-    effect = preview_deletion(Deletion(**given))
-    return build(DeletionEffectAnswer, effect, open_incidents=[pk for pk, _ in effect.incidents])
+    entry = Correction(**given)
+    effect = preview_correction(entry)
+    values = [
+        RelabeledValuesAnswer(name=name, before=before, after=after, runs=runs)
+        for name, after in entry.changes.items()
+        for before, runs in effect.values[name].most_common()
+    ]
+    reread = effect.reread and build(
+        RereadEffectAnswer,
+        effect.reread,
+        targets=[build(TargetChangeAnswer, each) for each in effect.reread.targets],
+    )
+    return build(
+        CorrectionEffectAnswer,
+        effect,
+        open_incidents=[pk for pk, _ in effect.incidents],
+        values=values,
+        reread=reread,
+    )
 
 
-Deletions, OneDeletion = make_views(
+Corrections, OneCorrection = make_views(
     EntryResource(
-        entries=DELETIONS,
-        path="deletions",
-        place="deletions",
-        parameters=DeletionParameters,
-        input=DeletionInput,
-        changes=DeletionChanges,
-        actions={("is_canceled", True): DELETIONS.cancel, ("is_canceled", False): DELETIONS.restore},
-        row=DeletionRowAnswer,
-        listed=ListedDeletionAnswer,
-        page=DeletionPage,
-        answer=DeletionAnswer,
-        activity=DeletionLogEntryAnswer,
-        list_page=list_deletions,
-        read=read_deletion,
-        describe_more=lambda deletion: {},
+        entries=CORRECTIONS,
+        path="corrections",
+        place="corrections",
+        parameters=CorrectionParameters,
+        input=CorrectionInput,
+        changes=CorrectionChanges,
+        actions={("is_canceled", True): CORRECTIONS.cancel, ("is_canceled", False): CORRECTIONS.restore},
+        row=CorrectionRowAnswer,
+        listed=ListedCorrectionAnswer,
+        page=CorrectionPage,
+        answer=CorrectionAnswer,
+        activity=CorrectionLogEntryAnswer,
+        list_page=list_corrections,
+        read=read_correction,
+        describe_more=lambda correction: {},
         preview=_preview,
-        previewed=DeletionEffectAnswer,
-        permission=MayReadOrAdminister,
+        previewed=CorrectionEffectAnswer,
+        permission=MayCorrect,
     ),
-    list_text="List deletions of runs, newest first by default.",
-    create="Delete runs; they can be restored for 30 days. A dry run answers 200 with the effect.",
-    read="Read one deletion with its progress and activity log.",
-    change="Restore its runs, or delete them again.",
+    list_text="List corrections of runs, newest first by default.",
+    create="Delete or relabel runs. A deletion, by an admin, can be undone for 30 days. A dry run answers 200 with the"
+    " effect.",
+    read="Read one correction with its progress and activity log.",
+    change="Undo it, or apply it again.",
 )
 
 

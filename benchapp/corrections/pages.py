@@ -1,21 +1,36 @@
-"""Delete runs and restore them, rename hosts and pools; with previews."""
+"""Delete and relabel runs, rename hosts and pools; with previews, and undo."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import messages
+from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
+from benchapp.catalog.dimensions import LABEL_PREFIX
 from benchapp.catalog.metrics import format_count, format_integer
-from benchapp.corrections.read import list_deletions, read_deletion
+from benchapp.corrections.read import (
+    count_values,
+    format_parameter,
+    list_corrections,
+    name_parameter,
+    read_correction,
+)
 from benchapp.corrections.rename import preview_rename, rename
-from benchapp.corrections.write import DELETIONS, INCIDENTS_NAMED, DeletionEffect, preview_deletion
+from benchapp.corrections.write import (
+    CORRECTIONS,
+    INCIDENTS_NAMED,
+    CorrectionEffect,
+    find_runs,
+    preview_correction,
+)
 from benchapp.framework.pages.access import may_read, needs_role, read_person
 from benchapp.framework.pages.command_lines import format_curl_command
 from benchapp.framework.pages.filter_bar import write_scopes
@@ -35,18 +50,27 @@ from benchapp.framework.pages.time_range import read_time_range
 from benchapp.framework.times import name_zone
 from benchapp.framework.write.conflicts import BadValue
 from benchapp.incidents.pages.maintenance import MomentInput, convert_moments, format_form_time
-from benchapp.models import Deletion, DeletionState, Role
+from benchapp.intake.normalize.batch import ImportRunning
+from benchapp.intake.posts.envelope import RELABELED
+from benchapp.models import Correction, CorrectionKind, CorrectionState, Role
 
 _ROWS_ON_A_PAGE: Final = 50
 _SELECTED_MAXIMUM: Final = 1000
-ACTIONS: Final[Mapping[str, tuple[Callable[..., Deletion], str]]] = {
-    "cancel": (DELETIONS.cancel, "The runs are being restored."),
-    "restore": (DELETIONS.restore, "The runs are being deleted again."),
+ACTIONS: Final[Mapping[str, tuple[Callable[..., Correction], str]]] = {
+    "cancel": (CORRECTIONS.cancel, "The correction is being undone."),
+    "restore": (CORRECTIONS.restore, "The correction is being applied again."),
 }
+_DONE: Final = {CorrectionKind.DELETION: "deleted", CorrectionKind.RELABELING: "relabeled"}
+# Different values of a field that a form shows.
+_VALUES_SHOWN: Final = 3
+_TARGETS_SHOWN: Final = 50
+# Fields of the form with new values.
+_NEW: Final = "new."
+_UNKNOWN: Final = "unknown"
 
 
-class DeletionForm(ResourceForm):
-    """Which runs to delete, and why; times are in the time zone of the reader."""
+class CorrectionForm(ResourceForm):
+    """Which runs to correct, and why; times are in the time zone of the reader."""
 
     from_at = forms.CharField(label="From", max_length=40, required=False, widget=MomentInput)
     to_at = forms.CharField(label="Until", max_length=40, required=False, widget=MomentInput)
@@ -55,8 +79,8 @@ class DeletionForm(ResourceForm):
     field_order = ("filter", "from_at", "to_at", "reason")
 
     class Meta:
-        model = Deletion
-        fields = Deletion.given
+        model = Correction
+        fields = ("filter", "from_at", "to_at", "run_ids", "reason")
         labels: Final = {"filter": "Runs", "reason": "Reason"}
         help_texts: Final = {"filter": "Filter bar syntax: host:db-1 label.trial:1."}
         widgets: Final = {"filter": FILTER_INPUT, "reason": TEXT_INPUT}
@@ -64,7 +88,7 @@ class DeletionForm(ResourceForm):
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         # The preview does not depend on the reason.
-        self.fields["reason"].required = "delete" in self.data
+        self.fields["reason"].required = "apply" in self.data
         if self["run_ids"].value():
             for name in ("filter", "from_at", "to_at"):
                 self.fields[name].widget = forms.HiddenInput()
@@ -81,21 +105,29 @@ class DeletionForm(ResourceForm):
         return self.cleaned_data
 
 
-def format_deletion_title(row: Deletion) -> str:
-    """Return the title of one deletion: "12 runs deleted"."""
+def format_correction_title(row: Correction) -> str:
+    """Return the title of one correction: "12 runs deleted"."""
     runs = format_count(row.run_count, "run")
-    done = f"{format_integer(row.done_count)} of {runs}"
+    part, done = f"{format_integer(row.done_count)} of {runs}", _DONE[CorrectionKind(row.kind)]
+    undone = format_count(row.done_count - row.unreadable_count, "run")
     return {
-        DeletionState.DELETING: f"{done} deleted",
-        DeletionState.DELETED: f"{runs} deleted",
-        DeletionState.RESTORING: f"{done} restored",
-        DeletionState.RESTORED: f"{format_count(row.done_count - row.unreadable_count, 'run')} restored",
-        DeletionState.FINAL: f"{runs} deleted for good",
+        CorrectionState.APPLYING: f"{part} {done}",
+        CorrectionState.APPLIED: f"{runs} {done}",
+        CorrectionState.UNDOING: f"{part} restored",
+        CorrectionState.UNDONE: f"{undone} restored",
+        CorrectionState.FINAL: f"{runs} deleted for good",
     }[row.state]
 
 
-def describe_selection(row: Deletion) -> str:
-    """Return which runs a deletion matches: "host:db-1", "runs 3, 7"."""
+def describe_changes(changes: Mapping[str, Any]) -> str:
+    """Return new values in one line: "Volume type: gp3, Volumes: unknown"."""
+    return ", ".join(
+        f"{name_parameter(name)}: {format_parameter(name, value)}" for name, value in changes.items()
+    )
+
+
+def describe_selection(row: Correction) -> str:
+    """Return which runs a correction matches: "host:db-1", "runs 3, 7"."""
     if row.run_ids:
         shown = ", ".join(map(str, row.run_ids[:10]))
         more = len(row.run_ids) - 10
@@ -110,58 +142,132 @@ def describe_selection(row: Deletion) -> str:
 @never_cache
 @require_safe
 @may_read
-def deletions(request: HttpRequest) -> HttpResponse:
-    """List deletions, newest first."""
+def corrections(request: HttpRequest) -> HttpResponse:
+    """List corrections, newest first."""
     errors: list[str] = []
     page, links = turn_page(
-        request, errors, read=lambda after: list_deletions(after=after, limit=_ROWS_ON_A_PAGE)
+        request, errors, read=lambda after: list_corrections(after=after, limit=_ROWS_ON_A_PAGE)
     )
     context = {
         **links,
         "errors": errors,
-        "rows": [(row, format_deletion_title(row), describe_selection(row)) for row in page.items],
-        "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/deletions"),
+        "rows": [
+            (row, format_correction_title(row), describe_selection(row), describe_changes(row.changes))
+            for row in page.items
+        ],
+        "api_line": format_curl_command(f"{make_base_url(request)}/api/v1/corrections"),
     }
-    return render(request, "corrections/deletions.html", context, status=400 if errors else 200)
+    return render(request, "corrections/corrections.html", context, status=400 if errors else 200)
 
 
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 @needs_role(Role.ADMIN)
-def add_deletion(request: HttpRequest) -> HttpResponse:
+def delete_runs(request: HttpRequest) -> HttpResponse:
     """Show the form with the effect of what it matches, or delete the runs."""
+    return _add(request, Correction(kind=CorrectionKind.DELETION))
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+@needs_role(Role.EDITOR)
+def relabel_runs(request: HttpRequest) -> HttpResponse:
+    """Show the form with the values of what it matches, their effect, or relabel the runs."""
+    return _add(request, Correction(kind=CorrectionKind.RELABELING, changes=_read_changes(request.POST)))
+
+
+def _add(request: HttpRequest, entry: Correction) -> HttpResponse:
     errors: list[str] = []
     is_asked = request.method == "POST"
-    form = DeletionForm(request.POST if is_asked else _read_asked(request, errors))
-    effect = None
+    form = CorrectionForm(request.POST if is_asked else _read_asked(request, errors), instance=entry)
+    values: Mapping[str, Counter[Any]] = {}
+    effect, faults, seen = None, {}, ""
     if (is_asked or form["filter"].value() or form["run_ids"].value()) and form.is_valid():
         try:
-            effect = preview_deletion(form.instance)
-            if "delete" in request.POST and request.POST.get("seen") == str(effect.runs):
-                deleted = DELETIONS.create(form.instance, by=read_person(request))
-                confirm_change(request, "Deletion started. You can restore the runs for 30 days.")
-                return redirect("deletion", deletion_id=deleted.pk)
+            if not entry.is_deletion:
+                values = count_values(find_runs(entry))
+            if entry.is_deletion or is_asked:
+                effect = preview_correction(entry)
+                seen = f"{effect.runs}{entry.changes or ''}"
+            if effect and "apply" in request.POST and request.POST.get("seen") == seen:
+                created = CORRECTIONS.create(entry, by=read_person(request))
+                confirm_change(request, "Correction started. You can undo it on this page.")
+                return redirect("correction", correction_id=created.pk)
         except BadValue as problem:
-            effect = None
-            form.refuse(problem)
-    is_changed = "delete" in request.POST and effect is not None
+            part, _, name = problem.field.partition("/")
+            if name and part == "changes":
+                faults[name] = f"{problem}."
+            else:
+                form.refuse(problem)
+        except ImportRunning as problem:
+            form.add_error(None, f"Try again later: {problem}.")
+    is_changed = "apply" in request.POST and effect is not None
+    verb = "Delete" if entry.is_deletion else "Relabel"
+    title = f"{verb} {format_count(effect.runs, 'run')}?" if effect else f"{verb} runs"
     context = {
         "form": form,
-        "selection": describe_selection(form.instance) if effect else "",
+        "title": title,
+        "selection": describe_selection(entry) if effect else "",
+        "fields": _list_fields(values, request.POST, faults),
+        "label": request.POST.get("label", ""),
         "effect": effect,
-        "texts": describe_effect(effect) if effect else [],
+        "changes": describe_changes(entry.changes) if effect else "",
+        "targets": effect.reread.targets[:_TARGETS_SHOWN] if effect and effect.reread else (),
+        "more_targets": len(effect.reread.targets[_TARGETS_SHOWN:]) if effect and effect.reread else 0,
+        "is_deletion": entry.is_deletion,
+        "texts": describe_effect(effect, is_deletion=entry.is_deletion) if effect else [],
         "incidents": effect.incidents[:INCIDENTS_NAMED] if effect else [],
-        "errors": [*errors, *(["Other runs match now: check the preview again."] if is_changed else [])],
-        "seen": effect.runs if effect else "",
+        "errors": [
+            *errors,
+            *(["Runs or values differ from the preview: check it again."] if is_changed else []),
+        ],
+        "seen": seen,
     }
-    return render(request, "corrections/add_deletion.html", context, status=400 if form.errors else 200)
+    is_bad = form.errors or faults
+    return render(request, "corrections/add_correction.html", context, status=400 if is_bad else 200)
 
 
-def describe_effect(effect: DeletionEffect) -> list[str]:
-    """Return what a deletion changes, in sentences."""
+def _read_changes(given: Mapping[str, str]) -> dict[str, str | None]:
+    """Return the new values of the form by parameter; None for those that are unknown."""
+    changes = {name.removeprefix(_NEW): text.strip() for name, text in given.items() if name.startswith(_NEW)}
+    label, _, value = given.get("label", "").partition("=")
+    changes |= {f"{LABEL_PREFIX}{label.strip()}": value.strip()} if label.strip() else {}
+    return {name: None if text == _UNKNOWN else text for name, text in changes.items() if text}
+
+
+def _list_fields(
+    values: Mapping[str, Counter[Any]], given: Mapping[str, str], faults: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Return a row of the form for each parameter and label of the runs; none without runs."""
+    names = [*RELABELED, *sorted(set(values) - set(RELABELED))] if values else []
+    return [
+        {
+            "name": f"{_NEW}{name}",
+            "label": name_parameter(name),
+            "now": _format_values(name, values[name]),
+            "new": given.get(f"{_NEW}{name}", ""),
+            "fault": faults.get(name, ""),
+        }
+        for name in names
+    ]
+
+
+def _format_values(name: str, counts: Counter[Any]) -> str:
+    """Return the values of a field: "gp2 (12 runs), gp3 (1 run)"."""
+    shown = [(format_parameter(name, value), count) for value, count in counts.most_common(_VALUES_SHOWN)]
+    more = [f"{format_integer(len(counts) - len(shown))} more values"] if len(counts) > len(shown) else []
+    if len(counts) == 1 and not name.startswith(LABEL_PREFIX):
+        return shown[0][0]
+    return ", ".join([*(f"{text} ({format_count(count, 'run')})" for text, count in shown), *more])
+
+
+def describe_effect(effect: CorrectionEffect, *, is_deletion: bool) -> list[str]:
+    """Return what a correction changes, in sentences."""
     texts = [f"Affects {format_count(effect.series, 'series')} on {format_count(effect.hosts, 'host')}."]
-    if effect.emptied:
+    if effect.emptied and is_deletion:
         texts.append(f"Lists and charts omit {format_count(effect.emptied, 'series')} without other runs.")
+    if effect.reread and not effect.reread.targets:
+        texts.append("No result that was read for this preview gets another series.")
     texts.append(
         "Levels and changes of these series are evaluated again. Saved snapshots of studies stay as they are."
     )
@@ -185,24 +291,28 @@ def _read_asked(request: HttpRequest, errors: list[str]) -> dict[str, str]:
 @require_safe
 @may_read
 @updates_itself
-def deletion(request: HttpRequest, deletion_id: int) -> HttpResponse:
-    """Show one deletion with its progress and activity."""
-    row = read_deletion(deletion_id)
+def correction(request: HttpRequest, correction_id: int) -> HttpResponse:
+    """Show one correction with its progress and activity."""
+    row = read_correction(correction_id)
     if row is None:
-        raise Http404(f"Deletion {deletion_id} does not exist.")
+        raise Http404(f"Correction {correction_id} does not exist.")
     context = {
-        **describe_entry(request, row, title=format_deletion_title(row), path="deletions"),
+        **describe_entry(request, row, title=format_correction_title(row), path="corrections"),
         "selection": describe_selection(row),
+        "changes": describe_changes(row.changes),
     }
-    return render(request, "corrections/deletion.html", context)
+    return render(request, "corrections/correction.html", context)
 
 
 @require_POST
-@needs_role(Role.ADMIN)
-def change_deletion(request: HttpRequest, deletion_id: int, act: str) -> HttpResponse:
-    """Restore the runs of a deletion, or delete them again."""
+@needs_role(Role.EDITOR)
+def change_correction(request: HttpRequest, correction_id: int, act: str) -> HttpResponse:
+    """Undo a correction, or apply it again; a deletion requires an admin."""
+    row = read_correction(correction_id)
+    if row is not None and row.is_deletion and not read_person(request).has_role(Role.ADMIN):
+        raise PermissionDenied("This requires the role admin. An admin can change yours.")
     apply, success_text = ACTIONS[act]
-    return change_entry(request, apply, deletion_id, success_text=success_text, page="deletion")
+    return change_entry(request, apply, correction_id, success_text=success_text, page="correction")
 
 
 class RenameForm(forms.Form):

@@ -1,10 +1,12 @@
-"""Delete runs in the background, restore them while they are kept, and then remove them for good."""
+"""Delete and relabel runs in the background, undo it, and remove deleted runs for good after 30 days."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import structlog
@@ -13,32 +15,42 @@ from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
 from benchapp.catalog.grammar import BadFilter, parse_filter
-from benchapp.framework.queue import wake_deletion
+from benchapp.corrections.read import count_values
+from benchapp.fio import PARSER_VERSION
+from benchapp.framework.queue import wake_correction
 from benchapp.framework.read.pagination import match_times
 from benchapp.framework.write.audit import record_write
 from benchapp.framework.write.conflicts import BadValue, end_if_frozen, retry_conflicts
 from benchapp.framework.write.list_entries import EntryList, NotInThisState, read_entry_reason
 from benchapp.intake.normalize.batch import ImportRunning, exclude_imports
+from benchapp.intake.normalize.effect import RereadEffect, find_reread_effect
 from benchapp.intake.normalize.reparse import renormalize_batch
 from benchapp.intake.normalize.store import recalculate_series, remove_measurements
+from benchapp.intake.posts.envelope import BadParameter, read_changes
+from benchapp.intake.posts.metadata import BadLayout
 from benchapp.models import (
     DELETED_RUNS_KEPT,
+    REREAD,
     AuditKind,
+    Correction,
+    CorrectionAction,
+    CorrectionKind,
     DeletedRun,
-    Deletion,
     FormerName,
     Host,
     Incident,
+    RelabeledRun,
     Run,
     Series,
     Submission,
     User,
 )
 from benchapp.models.filtering import match_runs, read_filter_to_store
+from benchapp.series.read.titles import describe_target
 
 log = structlog.get_logger(__name__)
 
-# Of one deletion.
+# Of one correction.
 RUNS_MAXIMUM: Final = 100_000
 # That are in progress; a worker advances one after the other.
 DUE_MAXIMUM: Final = 20
@@ -48,7 +60,7 @@ _RUNS_AT_ONCE: Final = 50
 _SUBMISSIONS_AT_ONCE: Final = 500
 
 _KEEP: Final = (
-    "INSERT INTO benchapp_deletedrun (id, deletion_id, submission_id, document, row)"
+    "INSERT INTO benchapp_deletedrun (id, correction_id, submission_id, document, row)"
     " SELECT id, %s, submission_id, document, to_jsonb(run) FROM benchapp_run run WHERE id = ANY(%s)"
 )
 # The account of who excluded it may be gone.
@@ -56,6 +68,20 @@ _BRING_BACK: Final = (
     "INSERT INTO benchapp_run SELECT (jsonb_populate_record(NULL::benchapp_run, row || jsonb_build_object("
     " 'excluded_by_id', (SELECT id FROM benchapp_user WHERE id = (row->>'excluded_by_id')::bigint)))).*"
     " FROM benchapp_deletedrun WHERE id = ANY(%s)"
+)
+_NOTE_RELABELED: Final = (
+    "INSERT INTO benchapp_relabeledrun (correction_id, submission_id, document)"
+    " SELECT %s, submission_id, document FROM benchapp_run WHERE id = ANY(%s) ORDER BY id"
+)
+# Of corrections of the same value, the last one wins.
+_HAVE_REREAD: Final = (
+    "UPDATE benchapp_submission submission SET parser_version = %s, relabeled = ("
+    " SELECT jsonb_object_agg(document, changes) FROM ("
+    "  SELECT document, jsonb_object_agg(change.key, change.value ORDER BY correction.id) AS changes"
+    "  FROM benchapp_relabeledrun run JOIN benchapp_correction correction ON correction.id = run.correction_id"
+    "  CROSS JOIN jsonb_each(correction.changes) AS change"
+    "  WHERE run.submission_id = submission.id AND correction.canceled_at IS NULL GROUP BY document) AS documents)"
+    " WHERE id IN (SELECT submission_id FROM benchapp_relabeledrun WHERE correction_id = %s)"
 )
 _COUNT_RUNS: Final = (
     "UPDATE benchapp_host SET run_count = run_count + %s * counted.count FROM"
@@ -65,7 +91,7 @@ _COUNT_RUNS: Final = (
 _AFFECTED: Final = (
     "WITH counted AS (SELECT series_id, count(*) FROM benchapp_measurement WHERE run_id = ANY(%(ids)s)"
     "  GROUP BY series_id)"
-    " SELECT count(*), count(*) FILTER (WHERE counted.count = series.measurement_count),"
+    " SELECT count(*), ARRAY_AGG(series.id) FILTER (WHERE counted.count < series.measurement_count),"
     " (SELECT count(DISTINCT host_id) FROM benchapp_run WHERE id = ANY(%(ids)s)),"
     " (SELECT min(started_at) FROM benchapp_run WHERE id = ANY(%(ids)s)),"
     " (SELECT max(started_at) FROM benchapp_run WHERE id = ANY(%(ids)s)),"
@@ -75,52 +101,82 @@ _AFFECTED: Final = (
 )
 # A submission is removed with its last run: the raw output of those that stay has all of them.
 _REMOVABLE: Final = (
-    "SELECT DISTINCT gone.submission_id FROM benchapp_deletedrun gone WHERE gone.deletion_id = %s"
+    "SELECT DISTINCT gone.submission_id FROM benchapp_deletedrun gone WHERE gone.correction_id = %s"
     " AND NOT EXISTS (SELECT FROM benchapp_run run WHERE run.submission_id = gone.submission_id)"
-    " AND NOT EXISTS (SELECT FROM benchapp_deletedrun other JOIN benchapp_deletion kept ON kept.id = other.deletion_id"
-    "  WHERE other.submission_id = gone.submission_id AND kept.id <> gone.deletion_id AND kept.removed_at IS NULL)"
+    " AND NOT EXISTS (SELECT FROM benchapp_deletedrun other"
+    "  JOIN benchapp_correction kept ON kept.id = other.correction_id"
+    "  WHERE other.submission_id = gone.submission_id AND kept.id <> gone.correction_id AND kept.removed_at IS NULL)"
     " LIMIT %s"
 )
 
 
-class DeletionList(EntryList[Deletion]):
-    """The deletions of runs; canceling one restores its runs."""
+class CorrectionList(EntryList[Correction]):
+    """The corrections; canceling one undoes it."""
 
-    model = Deletion
-    kind = AuditKind.DELETION
-    noun = "deletion"
+    model = Correction
+    kind = AuditKind.CORRECTION
+    noun = "correction"
 
-    def check(self, entry: Deletion) -> None:
-        """Write the filter and the reason in their canonical form, and count the runs. Raises BadValue."""
-        count_matching(entry)
+    def check(self, entry: Correction) -> None:
+        """Write filter, changes and reason in their canonical form, and count the runs. Raises BadValue."""
+        find_runs(entry)
+        check_changes(entry)
         entry.reason = read_entry_reason(entry.reason)
 
-    def refuse_more(self, entry: Deletion) -> None:
-        """Raise BadValue if too many deletions are in progress; NotInThisState if this one is over."""
+    def refuse_more(self, entry: Correction) -> None:
+        """Raise BadValue if too many corrections are in progress; NotInThisState if this one is over."""
         if entry.pk and entry.is_over:
             raise NotInThisState("its runs were restored more than 30 days ago: delete them anew")
-        if Deletion.objects.filter(is_due=True).count() >= DUE_MAXIMUM:
-            raise BadValue("", f"{DUE_MAXIMUM} deletions are in progress: wait until one is done")
+        if Correction.objects.filter(is_due=True).count() >= DUE_MAXIMUM:
+            raise BadValue("", f"{DUE_MAXIMUM} corrections are in progress: wait until one is done")
 
-    def apply(self, entry: Deletion) -> None:
-        """Have a worker delete the runs, or restore them."""
+    def apply(self, entry: Correction) -> None:
+        """Have a worker correct the runs, or undo it."""
+        if not entry.is_deletion:
+            _have_reread(entry)
         entry.is_due, entry.position, entry.done_count, entry.unreadable_count = True, 0, 0, 0
         entry.save(update_fields=["is_due", "position", "done_count", "unreadable_count"])
-        transaction.on_commit(wake_deletion)
+        transaction.on_commit(wake_correction)
 
-    def cancel(self, entry_id: int, *, by: User | None, via: str = "") -> Deletion:
-        """Restore the runs of a deletion and return it. Raises UnknownEntry, or NotInThisState after 30 days."""
-        row = Deletion.objects.filter(pk=entry_id).first()
+    def cancel(self, entry_id: int, *, by: User | None, via: str = "") -> Correction:
+        """Undo a correction and return it. Raises UnknownEntry; NotInThisState for a deletion after 30 days."""
+        row = Correction.objects.filter(pk=entry_id).first()
         if row is not None and row.canceled_at is None and row.is_over:
             raise NotInThisState("it was made more than 30 days ago, so its runs are deleted for good")
         return super().cancel(entry_id, by=by, via=via)
 
 
-DELETIONS: Final = DeletionList()
+CORRECTIONS: Final = CorrectionList()
 
 
-def count_matching(entry: Deletion) -> list[int]:
-    """Return the ids of the runs that a new deletion matches, and write their number and the newest run into it.
+def _have_reread(entry: Correction) -> None:
+    """Note the runs of a new relabeling; write what is corrected of their results, which are to be read again.
+
+    Detection of their hosts waits until they are.
+    """
+    with connection.cursor() as cursor:
+        if not entry.log_entries.exclude(action=CorrectionAction.CREATED).exists():
+            ids = list(_select_runs(entry).values_list("pk", flat=True))
+            cursor.execute(_NOTE_RELABELED, [entry.pk, ids])
+        cursor.execute(_HAVE_REREAD, [REREAD, entry.pk])
+
+
+def check_changes(entry: Correction) -> None:
+    """Write the changes of a relabeling in their canonical form. Raises BadValue."""
+    if entry.is_deletion and entry.changes:
+        raise BadValue("changes", "a deletion changes no values")
+    if not entry.is_deletion and not entry.changes:
+        raise BadValue("changes", "name at least one value to change")
+    try:
+        entry.changes = read_changes(entry.changes)
+    except BadLayout as error:
+        raise BadValue(f"changes/{error.pointer}", str(error)) from error
+    except BadParameter as error:
+        raise BadValue(f"changes/{error.parameter}", str(error)) from error
+
+
+def find_runs(entry: Correction) -> list[int]:
+    """Return the ids of the runs that a new correction matches, and write their number and the newest run into it.
 
     Raises BadValue if there are none, or too many, or nothing says which.
     """
@@ -147,8 +203,8 @@ def count_matching(entry: Deletion) -> list[int]:
     return ids
 
 
-def _select_runs(entry: Deletion) -> QuerySet[Run]:
-    """Select the runs of a deletion that exist, by id."""
+def _select_runs(entry: Correction) -> QuerySet[Run]:
+    """Select the runs of a correction that exist, by id."""
     rows = Run.objects.filter(pk__lte=entry.last_run_id, pk__gt=entry.position).order_by("pk")
     if entry.run_ids:
         return rows.filter(pk__in=entry.run_ids)
@@ -158,8 +214,11 @@ def _select_runs(entry: Deletion) -> QuerySet[Run]:
 
 
 @dataclass(frozen=True, slots=True)
-class DeletionEffect:
-    """What a deletion affects. emptied: series that lose all their runs; incidents: (id, title) of open ones."""
+class CorrectionEffect:
+    """What a correction affects. emptied: series of which it has all runs; incidents: (id, title) of open ones.
+
+    values: of a relabeling, those of the runs now, with their number, by parameter; reread: what becomes of the series.
+    """
 
     runs: int
     hosts: int
@@ -168,27 +227,52 @@ class DeletionEffect:
     from_at: datetime
     to_at: datetime
     incidents: Sequence[tuple[int, str]]
+    values: Mapping[str, Counter[Any]]
+    reread: RereadEffect | None
 
 
-def preview_deletion(entry: Deletion) -> DeletionEffect:
-    """Return what a deletion that is not saved would affect; three queries. Raises BadValue."""
-    ids = count_matching(entry)
+def preview_correction(entry: Correction) -> CorrectionEffect:
+    """Return what a correction that is not saved would affect. Raises BadValue; ImportRunning for a relabeling."""
+    ids = find_runs(entry)
+    check_changes(entry)
     with connection.cursor() as cursor:
         cursor.execute(_AFFECTED, {"ids": ids})
-        series, emptied, hosts, from_at, to_at, incident_ids = cursor.fetchone()
+        series, staying, hosts, from_at, to_at, incident_ids = cursor.fetchone()
     incidents = Incident.objects.filter(pk__in=incident_ids, is_open=True).order_by("-started_at", "-id")
-    return DeletionEffect(
-        len(ids), hosts, series, emptied, from_at, to_at, tuple(incidents.values_list("id", "title"))
+    return CorrectionEffect(
+        runs=len(ids),
+        hosts=hosts,
+        series=series,
+        emptied=series - len(staying or ()),
+        from_at=from_at,
+        to_at=to_at,
+        incidents=tuple(incidents.values_list("id", "title")),
+        values={} if entry.is_deletion else count_values(ids),
+        reread=None if entry.is_deletion else _preview_reread(copy(entry), staying or ()),
     )
 
 
-def has_due_deletions() -> bool:
-    """Return whether any run waits for its deletion, or to be restored."""
-    return Deletion.objects.filter(is_due=True).exists()
+@retry_conflicts
+@transaction.atomic
+def _preview_reread(entry: Correction, staying: Sequence[int]) -> RereadEffect:
+    exclude_imports()
+    entry.save(force_insert=True)
+    _have_reread(entry)
+    submissions = Submission.objects.filter(
+        pk__in=RelabeledRun.objects.filter(correction=entry).values("submission")
+    )
+    effect = find_reread_effect(submissions, describe_target, staying=staying)
+    transaction.set_rollback(True)
+    return effect
 
 
-def advance_deletions(*, budget_s: float) -> bool:
-    """Delete and restore runs for this time, the oldest deletion first; return whether any work is left."""
+def has_due_corrections() -> bool:
+    """Return whether any run waits to be corrected, or for its undo."""
+    return Correction.objects.filter(is_due=True).exists()
+
+
+def advance_corrections(*, budget_s: float) -> bool:
+    """Correct runs, or undo it, for this time, the oldest correction first; return whether any work is left."""
     started = time.monotonic()
     while time.monotonic() - started < budget_s:
         try:
@@ -203,20 +287,23 @@ def advance_deletions(*, budget_s: float) -> bool:
 @retry_conflicts
 @transaction.atomic
 def _advance_oldest() -> bool:
-    """Handle the next runs of the oldest deletion that no other worker has; False without one."""
+    """Handle the next runs of the oldest correction that no other worker has; False without one."""
     end_if_frozen()
     exclude_imports()
-    rows = Deletion.objects.select_for_update(no_key=True, skip_locked=True)
+    rows = Correction.objects.select_for_update(no_key=True, skip_locked=True)
     entry = rows.filter(is_due=True).order_by("id").first()
     if entry is None:
         return False
-    if entry.canceled_at is None:
-        ids = list(_select_runs(entry).values_list("pk", flat=True)[:_RUNS_AT_ONCE])
+    is_deleting = entry.is_deletion and entry.canceled_at is None
+    noted = DeletedRun.objects if entry.is_deletion else RelabeledRun.objects
+    waiting = noted.filter(correction=entry, pk__gt=entry.position).order_by("pk")
+    ids = list((_select_runs(entry) if is_deleting else waiting).values_list("pk", flat=True)[:_RUNS_AT_ONCE])
+    if is_deleting:
         _delete(entry, ids)
     else:
-        kept = DeletedRun.objects.filter(deletion=entry, pk__gt=entry.position).order_by("pk")
-        ids = list(kept.values_list("pk", flat=True)[:_RUNS_AT_ONCE])
-        entry.unreadable_count += _try_each(ids, lambda batch: _restore(entry, batch))
+        entry.unreadable_count += _try_each(
+            ids, _reread if not entry.is_deletion else lambda batch: _restore(entry, batch)
+        )
     entry.position = ids[-1] if ids else entry.position
     entry.done_count += len(ids)
     entry.is_due = len(ids) == _RUNS_AT_ONCE
@@ -224,7 +311,7 @@ def _advance_oldest() -> bool:
     return True
 
 
-def _delete(entry: Deletion, ids: Sequence[int]) -> None:
+def _delete(entry: Correction, ids: Sequence[int]) -> None:
     """Delete runs with what was measured and derived; their rows are kept for `_restore`."""
     # In the order of those who read submissions again.
     submissions = Submission.objects.select_for_update().filter(runs__in=ids).order_by("pk")
@@ -249,11 +336,11 @@ def _try_each(ids: Sequence[int], act: Callable[[Sequence[int]], int]) -> int:
         raise
     except Exception:
         # Untrusted input: the database rejects a value of one of them.
-        log.exception("deletion.restore_failed", count=len(ids))
+        log.exception("correction.reading_failed", count=len(ids))
         return 1 if len(ids) == 1 else sum(_try_each([each], act) for each in ids)
 
 
-def _restore(entry: Deletion, ids: Sequence[int]) -> int:
+def _restore(entry: Correction, ids: Sequence[int]) -> int:
     """Restore runs with their ids by reading their results again; return how many are rejected now."""
     rows = DeletedRun.objects.filter(pk__in=ids)
     runs = dict(rows.values_list("pk", "submission_id"))
@@ -271,24 +358,40 @@ def _restore(entry: Deletion, ids: Sequence[int]) -> int:
     return len(unreadable)
 
 
+def _reread(ids: Sequence[int]) -> int:
+    """Read the results of relabeled runs again; return how many stay as they were."""
+    runs = Counter(RelabeledRun.objects.filter(pk__in=ids).values_list("submission_id", flat=True))
+    waiting = Submission.objects.filter(pk__in=runs, parser_version=REREAD)
+    renormalize_batch(list(waiting.select_for_update().order_by("pk").values_list("pk", flat=True)))
+    unread = list(waiting.values_list("pk", flat=True))
+    waiting.update(parser_version=PARSER_VERSION)
+    return sum(runs[submission_id] for submission_id in unread)
+
+
 def remove_deleted_runs() -> int:
     """Remove what was deleted more than 30 days ago for good, with raw output; return the number of deletions."""
-    over = Deletion.objects.filter(
-        canceled_at=None, removed_at=None, is_due=False, created_at__lt=timezone.now() - DELETED_RUNS_KEPT
+    over = Correction.objects.filter(
+        kind=CorrectionKind.DELETION,
+        canceled_at=None,
+        removed_at=None,
+        is_due=False,
+        created_at__lt=timezone.now() - DELETED_RUNS_KEPT,
     )
     entries = list(over.order_by("id"))
     for entry in entries:
-        host_ids = DeletedRun.objects.filter(deletion=entry).values_list("row__host_id", flat=True).distinct()
+        host_ids = (
+            DeletedRun.objects.filter(correction=entry).values_list("row__host_id", flat=True).distinct()
+        )
         emptied = list(host_ids.order_by())
         while ids := _list_removable(entry.pk):
             Submission.objects.filter(pk__in=ids).delete()
         with transaction.atomic():
             _remove_hosts(emptied)
             # Where other runs of a submission stay, reading it again still leaves this one out.
-            DeletedRun.objects.filter(deletion=entry).update(row={})
+            DeletedRun.objects.filter(correction=entry).update(row={})
             entry.removed_at = timezone.now()
             entry.save(update_fields=["removed_at"])
-        log.info("deletion.final", deletion=entry.pk, runs=entry.run_count)
+        log.info("deletion.final", correction=entry.pk, runs=entry.run_count)
     return len(entries)
 
 
@@ -305,7 +408,7 @@ def _remove_hosts(ids: Sequence[int]) -> None:
         log.info("host.removed", host=host.name)
 
 
-def _list_removable(deletion_id: int) -> list[UUID]:
+def _list_removable(correction_id: int) -> list[UUID]:
     with connection.cursor() as cursor:
-        cursor.execute(_REMOVABLE, [deletion_id, _SUBMISSIONS_AT_ONCE])
+        cursor.execute(_REMOVABLE, [correction_id, _SUBMISSIONS_AT_ONCE])
         return [submission_id for (submission_id,) in cursor.fetchall()]

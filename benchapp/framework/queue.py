@@ -20,7 +20,7 @@ log = structlog.get_logger(__name__)
 NORMALIZE: Final = "benchapp.tasks.normalize"
 NOTIFY: Final = "benchapp.tasks.notify"
 DRY_RUN: Final = "benchapp.tasks.dry_run"
-DELETE_RUNS: Final = "benchapp.tasks.delete_runs"
+CORRECT_RUNS: Final = "benchapp.tasks.correct_runs"
 SEND_RESET_LINKS: Final = "benchapp.tasks.mail_reset_links"
 SEND_ADDRESS_LINK: Final = "benchapp.tasks.mail_address_link"
 # After a publish that failed, nothing is published for this long: beat's sweep finds what was stored meanwhile.
@@ -78,9 +78,9 @@ def wake_dry_run() -> bool:
     return _publish(DRY_RUN)
 
 
-def wake_deletion() -> bool:
-    """Publish that runs wait to be deleted or restored; False without a broker or while it is away."""
-    return _publish(DELETE_RUNS)
+def wake_correction() -> bool:
+    """Publish that runs wait to be corrected; False without a broker or while it is away."""
+    return _publish(CORRECT_RUNS)
 
 
 def queue_reset_links(login: str) -> bool:

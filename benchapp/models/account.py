@@ -180,7 +180,7 @@ class AuditKind(models.TextChoices):
     ACCOUNT = "account", "Account"
     BACKUP = "backup", "Backup"
     CONFIRMATION_POLICY = "confirmation_policy", "Confirmation policy"
-    DELETION = "deletion", "Deletion"
+    CORRECTION = "correction", "Correction"
     DETECTION_POLICY = "detection_policy", "Detection policy"
     DRY_RUN = "dry_run", "Dry run"
     EMAIL_ADDRESS = "email_address", "E-mail address"

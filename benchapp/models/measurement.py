@@ -43,6 +43,7 @@ class Run(models.Model):
     finished_at = models.DateTimeField(null=True, blank=True)
     format = models.CharField(max_length=10)
     fio_version = models.CharField(max_length=100, blank=True, default="")
+    stated = models.JSONField(null=True, blank=True)
     command = models.JSONField(default=dict, help_text="argv, exit status, signal, standard error, job file")
     error = models.IntegerField(default=0)
     is_partial = models.BooleanField(default=False)

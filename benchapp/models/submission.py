@@ -44,7 +44,8 @@ class Submission(models.Model):
 
     id: created by the sender, the same on every retry.
     body: gzip of the bytes received (unpacked), without secrets; digest: SHA-256 of bytes and parameters as received.
-    parameters: the validated query parameters of a body without envelope.
+    parameters: the validated query parameters of a body without envelope. relabeled: what people corrected of what was
+    sent, by document and parameter; null for nothing.
     """
 
     id = models.UUIDField(primary_key=True)
@@ -57,6 +58,7 @@ class Submission(models.Model):
     )
     kind = models.CharField(max_length=8, choices=Kind)
     parameters = models.JSONField(default=dict)
+    relabeled = models.JSONField(null=True, blank=True)
     body = models.BinaryField(null=True, help_text="gzip; null once retention has removed it")
     body_bytes = models.PositiveIntegerField(help_text="unpacked")
     digest = models.BinaryField(max_length=32)

@@ -1,24 +1,18 @@
 """Add and remove mappings of names of targets; history of their hosts is read again, as a preview shows."""
 
-from collections import Counter, defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
-from uuid import UUID
 
 from django.db import connection, models, transaction
 from django.utils import timezone
 
 from benchapp.framework.write.audit import record_write, snapshot
 from benchapp.framework.write.conflicts import BadValue, retry_conflicts
-from benchapp.intake.normalize.batch import BATCH_BYTES, IMPORT_LOCK, exclude_imports
-from benchapp.intake.normalize.preview import plan_all_in_process
-from benchapp.intake.normalize.reparse import renormalize_batch
+from benchapp.intake.normalize.batch import IMPORT_LOCK, exclude_imports
+from benchapp.intake.normalize.effect import RereadEffect, find_reread_effect
 from benchapp.models import REREAD, AuditKind, Host, State, Submission, TargetMapping, User, follow_name
 from benchapp.storage.read.hosts import list_mappings
 
-# Reading as many results, the newest ones, takes 2 s (measured), in which others of the series wait.
-PREVIEW_MAXIMUM: Final = 500
 # Each name is compared with all patterns.
 _MAPPINGS_MAXIMUM: Final = 100
 _LENGTH_MAXIMUM: Final = 200
@@ -26,36 +20,6 @@ _LENGTH_MAXIMUM: Final = 200
 
 class UnknownMapping(Exception):
     """A mapping that does not exist, or is removed already."""
-
-
-@dataclass(frozen=True, slots=True)
-class NameChange:
-    """Series of one target name, and the name of their measurements after a change. None: unknown."""
-
-    before: str | None
-    after: str | None
-    series: int
-    measurements: int
-
-
-@dataclass(frozen=True, slots=True)
-class MappingEffect:
-    """What reading history again would do. series_before, series_after: of the results that were looked at.
-
-    renamed: series that only get another name; joined: those that become one with others; split: those that become
-    several. looked_at: results, the newest; not_looked_at: older ones; unreadable: those without stored output, or
-    that cannot be parsed any more, which keep their series.
-    """
-
-    names: tuple[NameChange, ...]
-    series_before: int
-    series_after: int
-    renamed: int
-    joined: int
-    split: int
-    looked_at: int
-    not_looked_at: int
-    unreadable: int
 
 
 def add_mapping(mapping: TargetMapping, *, by: User | None) -> TargetMapping:
@@ -68,12 +32,12 @@ def remove_mapping(mapping_id: int, *, by: User | None) -> TargetMapping:
     return _apply(lambda: _remove(mapping_id, by=by))
 
 
-def preview_adding(mapping: TargetMapping) -> MappingEffect:
+def preview_adding(mapping: TargetMapping) -> RereadEffect:
     """Return what `add_mapping` would do; stores nothing. Raises BadValue, ImportRunning."""
     return _preview(lambda: _add(mapping, by=None))
 
 
-def preview_removal(mapping_id: int) -> MappingEffect:
+def preview_removal(mapping_id: int) -> RereadEffect:
     """Return what `remove_mapping` would do; stores nothing. Raises UnknownMapping, ImportRunning."""
     return _preview(lambda: _remove(mapping_id, by=None))
 
@@ -101,66 +65,13 @@ def _apply(change: Callable[[], TargetMapping]) -> TargetMapping:
 
 @retry_conflicts
 @transaction.atomic
-def _preview(change: Callable[[], TargetMapping]) -> MappingEffect:
+def _preview(change: Callable[[], TargetMapping]) -> RereadEffect:
     exclude_imports()
     mapping = change()
-    rows = _list_results(_list_hosts(mapping.scope)).order_by("-received_at", "-id")
-    chosen: list[UUID] = []
-    size = 0
-    for submission_id, body_bytes in rows.values_list("id", "body_bytes")[:PREVIEW_MAXIMUM]:
-        size += body_bytes
-        if chosen and size > BATCH_BYTES:
-            break
-        chosen.append(submission_id)
-    outcome = renormalize_batch(chosen, plan_all=plan_all_in_process)
-    effect = _describe(
-        outcome.moves,
-        looked_at=outcome.read - len(outcome.rejected),
-        not_looked_at=rows.count() - outcome.read,
-        unreadable=len(outcome.rejected)
-        + Submission.objects.filter(
-            host__in=_list_hosts(mapping.scope), state=State.STORED, body__isnull=True
-        ).count(),
-    )
+    rows = Submission.objects.filter(host__in=_list_hosts(mapping.scope), state=State.STORED)
+    effect = find_reread_effect(rows, lambda series: series.target_name)
     transaction.set_rollback(True)
     return effect
-
-
-def _describe(
-    moves: Counter[tuple[int, str | None, int, str | None]],
-    *,
-    looked_at: int,
-    not_looked_at: int,
-    unreadable: int,
-) -> MappingEffect:
-    goals: dict[int, set[int]] = defaultdict(set)
-    sources: dict[int, set[int]] = defaultdict(set)
-    renamed_ids: set[int] = set()
-    series: dict[tuple[str | None, str | None], set[int]] = defaultdict(set)
-    measurements: Counter[tuple[str | None, str | None]] = Counter()
-    for (old_id, old_name, new_id, new_name), count in moves.items():
-        goals[old_id].add(new_id)
-        sources[new_id].add(old_id)
-        if old_name != new_name:
-            renamed_ids.add(old_id)
-            series[old_name, new_name].add(old_id)
-            measurements[old_name, new_name] += count
-    split = {each for each, found in goals.items() if len(found) > 1}
-    joined = {each for found in sources.values() if len(found) > 1 for each in found}
-    return MappingEffect(
-        names=tuple(
-            NameChange(*names, len(ids), measurements[names])
-            for names, ids in sorted(series.items(), key=lambda each: str(each[0]))
-        ),
-        series_before=len(goals),
-        series_after=len(sources),
-        renamed=len(renamed_ids - split - joined),
-        joined=len(joined),
-        split=len(split),
-        looked_at=looked_at,
-        not_looked_at=not_looked_at,
-        unreadable=unreadable,
-    )
 
 
 def _list_hosts(scope: str) -> models.QuerySet[Host]:

@@ -46,7 +46,7 @@ from tests.envelopes import read_fio
 from tests.factories import (
     calculate_levels,
     make_change,
-    make_deletion,
+    make_correction,
     make_detection_policy,
     make_detection_result,
     make_dry_run,
@@ -97,7 +97,7 @@ class World:
     confirmation: str
     planned_event: str
     policy: str
-    deletion: str
+    correction: str
     dry_run: str
 
 
@@ -155,7 +155,7 @@ def make_world() -> World:
         planned_event=reverse("planned_event", args=[_make_planned_event(admin).pk]),
         # Of no series: other pages show the thresholds of the catalog.
         policy=reverse("detection_policy", args=[make_detection_policy(label="tier=none").pk]),
-        deletion=reverse("deletion", args=[make_deletion(is_due=False, done_count=1).pk]),
+        correction=reverse("correction", args=[make_correction(is_due=False, done_count=1).pk]),
         dry_run=reverse("dry_run", args=[_make_finished_dry_run(moved).pk]),
     )
 

@@ -300,10 +300,12 @@ _BODIES: Final[dict[str, Json]] = {
     "AnyTokenInput": {"scope": "read", "label": "dashboard", "expires_at": "2027-06-30T00:00:00Z"},
     "BaselineInput": {"comment": "new disks"},
     "BulkTriageInput": {"incidents": [1, 2], "action": "resolve", "verdict": "noise"},
-    "DeletionInput": {
+    "CorrectionInput": {
+        "kind": "relabeling",
         "filter": "host:db-01 label.trial:1",
         "to_at": "2026-01-01T00:00:00Z",
-        "reason": "trial runs",
+        "changes": {"volume_type": "gp3", "label.rack": None},
+        "reason": "a typing error in a cron job",
     },
     "RenameInput": {"scope": "host:db-01", "name": "web-01", "dry_run": True},
     "DetectionPolicyInput": {
@@ -314,7 +316,7 @@ _BODIES: Final[dict[str, Json]] = {
     },
     "EnrollmentInput": {"name": "db-09", "agent_version": "0.1.0"},
     "ExclusionInput": {"reason": "the RAID was rebuilt"},
-    "PatchedDeletionChanges": {"is_canceled": True},
+    "PatchedCorrectionChanges": {"is_canceled": True},
     "PatchedDetectionPolicyChanges": {"is_canceled": True},
     "PatchedHostChanges": {"pool": "blue"},
     "PatchedIncidentChanges": {"comment": "seen"},

@@ -25,7 +25,7 @@ ROWS_ON_A_PAGE: Final = 100
 # Longer values are folded.
 _SHORT_VALUE: Final = 120
 _PAGES: Final[Mapping[str, str]] = {
-    AuditKind.DELETION: "deletion",
+    AuditKind.CORRECTION: "correction",
     AuditKind.DETECTION_POLICY: "detection_policy",
     AuditKind.DRY_RUN: "dry_run",
     AuditKind.HOST: "host",

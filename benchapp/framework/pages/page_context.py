@@ -25,7 +25,7 @@ from benchapp.framework.pages.access import View, can
 from benchapp.framework.read.binary_columns import fetch_rows
 from benchapp.framework.times import find_zone, name_zone
 from benchapp.incidents.read.incidents import Tab, match_tab
-from benchapp.models import BROWSER_ZONE, Deletion, DetectionPolicy, RateUnits, Role, User, WantedSchedule
+from benchapp.models import BROWSER_ZONE, Correction, DetectionPolicy, RateUnits, Role, User, WantedSchedule
 
 TIMES: Final = ("from", "to", "zone")
 RANGED: Final = ("q", *TIMES)
@@ -179,7 +179,7 @@ PLACES: Final = (
     Place("Explore", ("scaling", "matrix", "history", "compare", "runs")),
     Place("Incidents", ("incidents", "benchmark_health", "planned_events", "detection_policies")),
     Place("Choose a layout", ("layouts",)),
-    Place("Hosts", ("hosts", "schedules", "run_requests", "uploads", "deletions")),
+    Place("Hosts", ("hosts", "schedules", "run_requests", "uploads", "corrections")),
     Place("Reports", ("studies", "saved_views")),
 )
 # The menu with the name of the user.
@@ -197,7 +197,7 @@ _BELOW: Final = {
 _FROM_FIRST_ROW: Final = {
     "schedules": WantedSchedule,
     "detection_policies": DetectionPolicy,
-    "deletions": Deletion,
+    "corrections": Correction,
 }
 OPEN_SHOWN_MAXIMUM: Final = 99
 

@@ -315,6 +315,7 @@ def lock_sources(ids: Sequence[UUID], *, state: State | None = State.RECEIVED) -
             parameters=row.parameters,
             received_at=row.received_at,
             mappings=mappings[row.host_id],
+            changes={int(document): changes for document, changes in (row.relabeled or {}).items()},
         )
         for row in chosen
     ]

@@ -27,6 +27,7 @@ from benchapp.intake.normalize.sender_context import (
     describe_unreadable,
     find_failure,
     parse_context,
+    relabel,
 )
 from benchapp.intake.normalize.traces import RunTraces, parse_traces
 from benchapp.intake.normalize.validity_inputs import RunContext, describe_other, read_run_context
@@ -187,6 +188,7 @@ def _plan_run(
 ) -> PlannedRun:
     """Return a run with at most one measurement more than there is room for."""
     document = report.documents[number]
+    sender, stated = relabel(sender, source.changes.get(number, {}))
     environment = {**sender.environment, "fio_version": document.fio_version[:100] or None}
     starts = list(_list_starts(sender, document))
     known = [moment for moment in starts if _is_plausible(moment, source)]
@@ -237,6 +239,7 @@ def _plan_run(
         ],
         "badges": _unite_badges(measurements, has_failed=failure is not None),
         "parser_version": PARSER_VERSION,
+        "stated": stated,
     }
     return PlannedRun(
         source=source,
@@ -340,6 +343,9 @@ def _plan_target(sender: SenderContext, measured: MeasuredTarget, *, counts_volu
     fields = _describe_layout(sender, measured.entries, counts_volumes=counts_volumes) | own_name
     names = (stated, None) if stated else (measured.name, *measured.other_names, None)
     key = key_of(fields)
+    if sender.relabeled:
+        # Only some runs of a series may be relabeled: it never goes on under another name.
+        return PlannedTarget(key, fields, measured=measured, is_other=is_other)
     former_keys = dict.fromkeys(key_of({**given, "target_name": name}) for name in names)
     if is_other and all(layout == layouts[0] for layout in layouts):
         # As before volumes of several devices were counted.
@@ -363,7 +369,7 @@ def _describe_layout(
     layout = unite_layouts(entries, counts_volumes=counts_volumes) if entries else None
     # `target` is the layout of the first one, with what the user of the agent states.
     is_stated = layout is None or layout == sender.targets[0]["layout"]
-    return {**sender.target, **({} if is_stated else layout or {})}
+    return {**sender.target, **({} if is_stated else layout or {}), **sender.relabeled}
 
 
 def _find_common(targets: Sequence[PlannedTarget], sender: SenderContext) -> PlannedTarget:
@@ -592,6 +598,7 @@ def plan_reported(source: SubmissionSource) -> Plan:
 def _plan_reported_run(
     source: SubmissionSource, run: ReportedRun, *, publication: Publication, number: int
 ) -> PlannedRun:
+    run, stated = relabel(run, source.changes.get(number, {}))
     target = PlannedTarget(key_of(run.target), run.target)
     values = {
         "profile": run.profile,
@@ -608,6 +615,7 @@ def _plan_reported_run(
         "warnings": [],
         "badges": [BADGE],
         "parser_version": PARSER_VERSION,
+        "stated": stated,
     }
     return PlannedRun(
         source=source,

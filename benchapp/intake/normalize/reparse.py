@@ -246,7 +246,7 @@ class ReparseOutcome:
     """Result of parsing again, or of a dry run. lost: points that each series loses, by id; negative: gains.
 
     names: of targets that were not known before, by the series that had their measurements; of several, the series is
-    split, and goes on under the first. moves: measurements by (series before, name of its target, series after, name).
+    split, and goes on under the first. moves: measurements by series before and after.
     """
 
     read: int = 0
@@ -257,7 +257,7 @@ class ReparseOutcome:
     series_ids: set[int] = field(default_factory=set)
     lost: Counter[int] = field(default_factory=Counter)
     names: dict[int, list[str]] = field(default_factory=dict)
-    moves: Counter[tuple[int, str | None, int, str | None]] = field(default_factory=Counter)
+    moves: Counter[tuple[int, int]] = field(default_factory=Counter)
 
     def add_names(self, names: Iterable[tuple[int, str]]) -> None:
         """Add names of targets, each once, by series."""
@@ -335,13 +335,7 @@ def renormalize_batch(
         outcome.add_names(list_new_names(before[submission_id], after[submission_id]))
         for old, new in pair_rows(before[submission_id], after[submission_id]):
             if old and new:
-                row = (
-                    old["series_id"],
-                    old["series__target_name"],
-                    new["series_id"],
-                    new["series__target_name"],
-                )
-                outcome.moves[row] += 1
+                outcome.moves[old["series_id"], new["series_id"]] += 1
                 moved.add((old["run"], old["series_id"], new["series_id"]))
         outcome.lost.update(before[submission_id].count_points())
         outcome.lost.subtract(after[submission_id].count_points())
@@ -365,16 +359,16 @@ def _move_changes(moved: Collection[tuple[int, int, int]]) -> None:
 
 def _record_splits(outcome: ReparseOutcome) -> None:
     """Record each series that begins with measurements of another one, which it mixed with those of other targets."""
-    sources = {new_id: (old_id, name) for old_id, _, new_id, name in outcome.moves if old_id != new_id}
+    sources = {new_id: old_id for old_id, new_id in outcome.moves if old_id != new_id}
     for series in Series.objects.filter(pk__in=sources):
-        source_id, name = sources[series.pk]
+        name = series.target_name
         if series.measurement_count == -outcome.lost[series.pk]:
             record_write(
                 AuditKind.SERIES,
                 "split",
                 object_id=series.pk,
                 name=f"{describe_workload(series, direction=series.direction)} on {name_place(series.scope, name)}",
-                after={"target_name": name, "was_part_of_series": source_id},
+                after={"target_name": name, "was_part_of_series": sources[series.pk]},
             )
 
 

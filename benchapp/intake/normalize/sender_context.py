@@ -2,17 +2,18 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from benchapp.catalog.metrics import INCOMPLETE, describe_error
 from benchapp.fio import UnreadableOutput
 from benchapp.fio.report import Report
-from benchapp.intake.posts.envelope import BadEnvelope, SendingAgent, read_envelope
+from benchapp.intake.posts.envelope import BadEnvelope, SendingAgent, locate_parameter, read_envelope
 from benchapp.intake.posts.metadata import read_environment, read_target
+from benchapp.intake.posts.published_document import ReportedRun
 from benchapp.models import Kind
 from benchapp.series.validity.rules import RunFailure
 from benchapp.storage.rules.target_name import NameMapping
@@ -71,7 +72,10 @@ class Unstorable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SubmissionSource:
-    """A submission as the plan needs it: scope and mappings are the host's, body the exact bytes received."""
+    """A submission as the plan needs it: scope and mappings are the host's, body the exact bytes received.
+
+    changes: by document, what people relabeled.
+    """
 
     submission_id: UUID
     host_id: int
@@ -81,6 +85,7 @@ class SubmissionSource:
     parameters: Mapping[str, Any]
     received_at: datetime
     mappings: Sequence[NameMapping] = ()
+    changes: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +93,7 @@ class SenderContext:
     """Context of the fio output as sent: envelope, parameters, or published document.
 
     parameters: of the profile; None if unknown. targets: as in `Envelope`. time_zone: of dates in text output.
+    relabeled: members of the target that go before what an agent describes.
     """
 
     output: bytes
@@ -105,6 +111,7 @@ class SenderContext:
     logs: Mapping[str, str]
     targets: Sequence[Mapping[str, Any]] = ()
     time_zone: ZoneInfo | None = None
+    relabeled: Mapping[str, Any] = field(default_factory=dict)
 
 
 def parse_context(source: SubmissionSource) -> SenderContext:
@@ -148,6 +155,32 @@ def parse_context(source: SubmissionSource) -> SenderContext:
         logs={},
         time_zone=find_time_zone(parameters),
     )
+
+
+_Stated = TypeVar("_Stated", SenderContext, ReportedRun)
+
+
+def relabel(sender: _Stated, changes: Mapping[str, Any]) -> tuple[_Stated, dict[str, Any] | None]:
+    """Return the context as people relabeled it, and what the sender stated instead, None for unchanged ones."""
+    if not changes:
+        return sender, None
+    parts: dict[str, dict[str, Any]] = {
+        "target": dict(sender.target),
+        "labels": dict(sender.labels),
+        "environment": dict(sender.environment),
+        "run": {"profile": sender.profile},
+    }
+    stated = {}
+    for name, value in changes.items():
+        part, member = locate_parameter(name)
+        stated[name] = parts[part].pop(member, None)
+        if value is not None or part != "labels":
+            parts[part][member] = value
+    more: dict[str, Any] = {"profile": parts.pop("run")["profile"], **parts}
+    if isinstance(sender, SenderContext):
+        members = (member for part, member in map(locate_parameter, changes) if part == "target")
+        more["relabeled"] = {member: parts["target"][member] for member in members}
+    return replace(sender, **more), stated
 
 
 def find_time_zone(parameters: Mapping[str, Any]) -> ZoneInfo | None:

@@ -1,7 +1,7 @@
 """Parse the envelope that the agent posts, and the query parameters of a bare fio output."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -10,9 +10,11 @@ from zoneinfo import available_timezones
 
 import orjson
 
+from benchapp.catalog.dimensions import LABEL_PREFIX
 from benchapp.fio.logs import split_log_name
 from benchapp.fio.redaction import remove_secrets
 from benchapp.intake.posts.metadata import (
+    ENVIRONMENT,
     ENVIRONMENT_SCHEMA,
     LABELS_SCHEMA,
     TARGET,
@@ -501,7 +503,8 @@ _ENVIRONMENT_NAMES: Final = (
     "device_class",
     "governor",
 )
-_LABEL: Final = "label."
+RELABELED: Final = (*TARGET, *_ENVIRONMENT_NAMES, "profile")
+"""The parameters of a post that a relabeling corrects, besides labels."""
 
 
 class BadParameter(Exception):
@@ -528,7 +531,11 @@ def read_parameters(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
     return {
         "target": read_target({name: given[name] for name in TARGET if name in given}, pointer=""),
         "labels": read_labels(
-            {name[len(_LABEL) :]: value for name, value in given.items() if name.startswith(_LABEL)},
+            {
+                name.removeprefix(LABEL_PREFIX): value
+                for name, value in given.items()
+                if name.startswith(LABEL_PREFIX)
+            },
             pointer="",
         ),
         "environment": read_environment(
@@ -553,11 +560,46 @@ def _read_time_zone(name: str) -> str | None:
     return name
 
 
-def refuse_unknown_names(names: Iterable[str], *, skipped: Iterable[str] = ()) -> None:
-    """Raise BadParameter for a name that is neither a parameter nor label.NAME; skipped: valid without effect."""
-    known = {*TARGET, *_ENVIRONMENT_NAMES, *skipped, "profile", "started_at", "time_zone"}
+def read_changes(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a relabeling by parameter, as a post would state them; None: not stated.
+
+    Raises BadParameter, or BadLayout for an invalid value.
+    """
+    refuse_unknown_names(given, known=RELABELED)
+    return {name: _read_change(name, value) for name, value in given.items()}
+
+
+def _read_change(name: str, value: Any) -> Any:
+    part, member = locate_parameter(name)
+    try:
+        if part == "labels":
+            return None if value is None else read_labels({member: value})[member]
+        return (
+            read_profile(value, name) if part == "run" else {**ENVIRONMENT, **TARGET}[name].read(value, name)
+        )
+    except BadLayout as error:
+        raise BadLayout(name, f"{name}: {error}") from error
+
+
+def locate_parameter(name: str) -> tuple[str, str]:
+    """Return the part of a result that a parameter states, and its member: ("target", "volume_type")."""
+    if name.startswith(LABEL_PREFIX):
+        return "labels", name.removeprefix(LABEL_PREFIX)
+    if name in TARGET:
+        return "target", "target_name" if name == "name" else name
+    return ("environment" if name in ENVIRONMENT else "run"), name
+
+
+def refuse_unknown_names(
+    names: Iterable[str],
+    *,
+    known: Collection[str] = (*RELABELED, "started_at", "time_zone"),
+    skipped: Collection[str] = (),
+) -> None:
+    """Raise BadParameter for a name that is neither known nor label.NAME; skipped: valid without effect."""
+    known = {*known, *skipped}
     for name in names:
-        if name not in known and not name.startswith(_LABEL):
+        if name not in known and not name.startswith(LABEL_PREFIX):
             raise BadParameter(
                 "parameter-unknown",
                 name,

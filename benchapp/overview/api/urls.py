@@ -5,7 +5,7 @@ from django.urls import path, register_converter
 from benchapp.accounts import api as links
 from benchapp.charts.api import comparison, history, matrix, scaling
 from benchapp.charts.images.frame import FORMATS
-from benchapp.corrections import api as deletions
+from benchapp.corrections import api as corrections
 from benchapp.detection import api
 from benchapp.framework.api import audit
 from benchapp.incidents.api import changes, gate, incidents
@@ -62,9 +62,9 @@ urlpatterns = [
         planned_events.OnePlannedEvent.as_view(),
         name="api_planned_event",
     ),
-    path("renames", deletions.Renames.as_view(), name="api_renames"),
-    path("deletions", deletions.Deletions.as_view(), name="api_deletions"),
-    path("deletions/<int:deletion_id>", deletions.OneDeletion.as_view(), name="api_deletion"),
+    path("corrections", corrections.Corrections.as_view(), name="api_corrections"),
+    path("corrections/<int:correction_id>", corrections.OneCorrection.as_view(), name="api_correction"),
+    path("renames", corrections.Renames.as_view(), name="api_renames"),
     path("detection-policies", detection_policies.DetectionPolicies.as_view(), name="api_detection_policies"),
     path(
         "detection-policies/<int:policy_id>",

@@ -9,7 +9,7 @@ from benchapp.accounts.pages import own_account as preferences
 from benchapp.accounts.pages import sign_in as accounts
 from benchapp.accounts.pages import tokens as links
 from benchapp.charts.pages import comparison, matrix, scaling
-from benchapp.corrections import pages as deletions
+from benchapp.corrections import pages as corrections
 from benchapp.framework.pages import audit
 from benchapp.framework.pages.page_context import CHARTED, RANGED, TIMES, page
 from benchapp.incidents.pages import benchmark_health, incidents
@@ -157,18 +157,21 @@ urlpatterns = [
         )
         for act in planned_events.ACTIONS
     ),
-    page("deletions/", deletions.deletions, "runs#delete-runs", "Deleted runs", "trash restore undo"),
-    page("deletions/add", deletions.add_deletion, "runs#delete-runs", "Delete runs", "remove trash"),
-    page("deletions/<int:deletion_id>/", deletions.deletion, "runs#delete-runs"),
-    page("rename", deletions.rename_scope, "hosts#names"),
+    page("corrections/", corrections.corrections, "runs#correct-runs", "Corrections", "trash restore undo"),
+    page("corrections/delete", corrections.delete_runs, "runs#correct-runs", "Delete runs", "remove trash"),
+    page(
+        "corrections/relabel", corrections.relabel_runs, "runs#correct-runs", "Relabel runs", "layout label"
+    ),
+    page("corrections/<int:correction_id>/", corrections.correction, "runs#correct-runs"),
+    page("rename", corrections.rename_scope, "hosts#names"),
     *(
         path(
-            f"deletions/<int:deletion_id>/{act}",
-            deletions.change_deletion,
+            f"corrections/<int:correction_id>/{act}",
+            corrections.change_correction,
             {"act": act},
-            name=f"{act}_deletion",
+            name=f"{act}_correction",
         )
-        for act in deletions.ACTIONS
+        for act in corrections.ACTIONS
     ),
     page("policies/", policies.detection_policies, "detection#policies", "Detection policies", "thresholds"),
     page(

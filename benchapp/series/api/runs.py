@@ -14,6 +14,7 @@ from rest_framework.request import Request
 
 from benchapp.catalog.grammar import write_filter
 from benchapp.catalog.metrics import CATALOG
+from benchapp.corrections.read import list_relabeled
 from benchapp.fio.report import Note
 from benchapp.framework.api.answers import (
     PREFIX,
@@ -189,10 +190,22 @@ class SubmissionRefAnswer(ApiAnswer, kw_only=True, frozen=True):
     url: str
 
 
+class RelabeledValueAnswer(ApiAnswer, kw_only=True, frozen=True):
+    """A value that a correction states instead of the sender."""
+
+    name: Annotated[str, Meta(description="parameter of POST /fio")]
+    value: str | int | None
+    stated: Annotated[str | int | None, Meta(description="by the sender; null: not stated")]
+    correction: Annotated[int, Meta(description="its id")]
+    by: str | None
+    at: Time
+
+
 @with_columns(RunColumns, TargetRow)
 class RunDetailAnswer(ApiAnswer, kw_only=True, frozen=True):
     document: int
     labels: Mapping[str, str]
+    relabeled: Sequence[RelabeledValueAnswer]
     format: str
     command: Mapping[str, Any]
     warnings: Sequence[Note]
@@ -232,6 +245,17 @@ def describe_run(run: RunDetail, *, following: str | None) -> RunDetailAnswer:
         pool=row.host.pool,
         badges=order_codes(row.badges),
         excluded_by=row.excluded_by_name or None,
+        relabeled=[
+            RelabeledValueAnswer(
+                name=each.name,
+                value=each.value,
+                stated=each.stated,
+                correction=each.correction.pk,
+                by=each.correction.created_by_name or None,
+                at=each.correction.created_at,
+            )
+            for each in list_relabeled(row)
+        ],
         environment=EnvironmentRow(
             **{name: getattr(row.environment, name) for name in names_of(EnvironmentRow)}
         ),

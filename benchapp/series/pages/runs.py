@@ -19,6 +19,7 @@ from benchapp.catalog.metrics import (
     format_value,
 )
 from benchapp.charts.pages.percentiles import make_percentile_table
+from benchapp.corrections.read import format_parameter, list_relabeled, name_parameter
 from benchapp.framework.csv_export import CONTENT_TYPE, write_csv
 from benchapp.framework.pages.access import may_read, needs_role, read_person
 from benchapp.framework.pages.command_lines import format_curl_command, list_first_steps
@@ -260,8 +261,8 @@ def runs(request: HttpRequest) -> HttpResponse:
         "excluded": () if page.items else explain_empty(bar, has_runs),
         "has_filter": bool(bar.text or asked.profile or asked.has_failed or asked.badges),
         "range": describe_bounds(asked.from_at, asked.to_at),
-        # A deletion has a filter and a time range, and no other option of this page.
-        "deletion_query": write_kept(RANGED, request, {"bar": bar})
+        # A correction has a filter and a time range, and no other option of this page.
+        "correction_query": write_kept(RANGED, request, {"bar": bar})
         if asked == RunFilter(asked.match, from_at=asked.from_at, to_at=asked.to_at)
         else "",
         "columns": columns,
@@ -293,6 +294,15 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
     context = {
         "run": row,
         "detail": detail,
+        "relabeled": [
+            {
+                "label": name_parameter(each.name),
+                "value": format_parameter(each.name, each.value),
+                "stated": format_parameter(each.name, each.stated),
+                "correction": each.correction,
+            }
+            for each in list_relabeled(row)
+        ],
         "codes": order_codes(row.badges),
         "is_judged": row.parser_version >= FIRST_JUDGING_PARSER,
         "title": _format_run_title(detail),

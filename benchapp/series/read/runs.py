@@ -257,13 +257,13 @@ def _count_measurements(run_ids: Sequence[int]) -> dict[int, int]:
 
 def describe_missing_run(run_id: int) -> str:
     """Return why there is no run with this id: it was deleted, or never existed; one query."""
-    deleted = DeletedRun.objects.select_related("deletion").filter(pk=run_id).first()
+    deleted = DeletedRun.objects.select_related("correction").filter(pk=run_id).first()
     if deleted is None:
         return f"Run {run_id} does not exist. The link may be from another server."
-    deletion = deleted.deletion
+    deletion = deleted.correction
     if deletion.is_over:
         return f"Run {run_id} was deleted for good: {deletion.reason}."
-    return f"Run {run_id} was deleted: {deletion.reason}. An admin can restore it on the page Deleted runs."
+    return f"Run {run_id} was deleted: {deletion.reason}. An admin can restore it on the page Corrections."
 
 
 # Both the reason of a metric that is withheld and the code of the badge.

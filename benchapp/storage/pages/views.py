@@ -448,8 +448,8 @@ def _preview_mapping(host: Host, mapping: TargetMapping) -> dict[str, Any]:
         "is_removal": stored_id is not None,
         "title": f"{'Remove' if stored_id else 'Map'} {mapping.pattern} to {mapping.target_name}",
         "effect": effect,
-        "names": effect.names[:_ROWS_MAXIMUM],
-        "more_names": len(effect.names[_ROWS_MAXIMUM:]),
+        "targets": effect.targets[:_ROWS_MAXIMUM],
+        "more_targets": len(effect.targets[_ROWS_MAXIMUM:]),
     }
 
 

@@ -21,7 +21,7 @@ from tests.factories import (
     calculate_levels,
     make_attempt,
     make_change,
-    make_deletion,
+    make_correction,
     make_detection_policy,
     make_detection_result,
     make_host,
@@ -148,7 +148,7 @@ def names(db: None) -> dict[str, Any]:
     make_signed_link()
     make_planned_event()
     make_wanted_schedule()
-    make_deletion()
+    make_correction()
     make_detection_policy()
     Study.objects.create(title="Disks", panels=[])
     TargetMapping.objects.create(scope="host:db-1", pattern="/mnt/run-*", target_name="data")

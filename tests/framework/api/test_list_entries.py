@@ -3,13 +3,13 @@
 import pytest
 from django.test import Client
 
-from benchapp.corrections.api import DeletionInput
-from benchapp.corrections.pages import DeletionForm
+from benchapp.corrections.api import CorrectionInput
+from benchapp.corrections.pages import CorrectionForm
 from benchapp.framework.api.answers import list_columns
 from benchapp.incidents.api.maintenance import ListedPlannedEventAnswer, PlannedEventInput
 from benchapp.incidents.pages.maintenance import PlannedEventForm
 from benchapp.layouts.api.prices import PriceInput
-from benchapp.models import PRICE_AMOUNTS, Deletion, DetectionPolicy, PlannedEvent, Price, Study
+from benchapp.models import PRICE_AMOUNTS, Correction, DetectionPolicy, PlannedEvent, Price, Study
 from benchapp.policies.api import (
     DetectionPolicyInput,
     ListedDetectionPolicyAnswer,
@@ -20,7 +20,7 @@ from benchapp.reports.api.studies import StudyInput
 from tests.operation.configuration.tables import CONFIGURED
 
 LISTS = {
-    "deletions": (Deletion, DeletionInput, DeletionForm, {"dry_run"}),
+    "corrections": (Correction, CorrectionInput, CorrectionForm, {"dry_run"}),
     "detection-policies": (DetectionPolicy, DetectionPolicyInput, DetectionPolicyForm, set()),
     "planned-events": (PlannedEvent, PlannedEventInput, PlannedEventForm, {"dry_run"}),
     "studies": (Study, StudyInput, None, set()),
@@ -28,7 +28,7 @@ LISTS = {
 }
 # Columns that a creator gives. Whoever adds one decides here that anybody who may create an entry may write it.
 WRITABLE = {
-    "deletions": {"filter", "from_at", "to_at", "run_ids", "reason"},
+    "corrections": {"kind", "filter", "from_at", "to_at", "run_ids", "changes", "reason"},
     "detection-policies": {"metric", "smallest_change", "filter", "label", "reason"},
     "planned-events": {
         *("kind", "filter", "metric", "is_regression", "incident"),

@@ -6,7 +6,7 @@ from django.test import Client
 from benchapp.models import Host, RunRequestState, State, Submission
 from tests.factories import (
     make_attempt,
-    make_deletion,
+    make_correction,
     make_dry_run,
     make_host,
     make_request_policy,
@@ -33,7 +33,7 @@ def list_addresses() -> dict[str, str]:
         "run": f"/runs/{run.pk}/",
         "requested runs": "/requests/",
         "dry run": f"/policies/dry-runs/{make_dry_run().pk}/",
-        "deletion": f"/deletions/{make_deletion().pk}/",
+        "correction": f"/corrections/{make_correction().pk}/",
     }
 
 

@@ -10,7 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from benchapp import tasks
-from benchapp.corrections.write import DELETIONS, advance_deletions, remove_deleted_runs
+from benchapp.corrections.write import CORRECTIONS, advance_corrections, remove_deleted_runs
 from benchapp.framework.write.conflicts import BadValue
 from benchapp.framework.write.list_entries import NotInThisState
 from benchapp.incidents.actions.triage import comment
@@ -20,8 +20,8 @@ from benchapp.intake.normalize.reparse import renormalize
 from benchapp.judge import detect_and_notify
 from benchapp.models import (
     AuditRecord,
+    Correction,
     DeletedRun,
-    Deletion,
     Host,
     Incident,
     Level,
@@ -66,16 +66,16 @@ def judge() -> None:
         pass
 
 
-def delete(**which: Any) -> Deletion:
+def delete(**which: Any) -> Correction:
     """Delete runs as the worker does, and return the deletion."""
-    entry = DELETIONS.create(Deletion(reason="trial", **which), by=None)
+    entry = CORRECTIONS.create(Correction(kind="deletion", reason="trial", **which), by=None)
     finish()
     entry.refresh_from_db()
     return entry
 
 
 def finish() -> None:
-    assert not advance_deletions(budget_s=60)
+    assert not advance_corrections(budget_s=60)
     judge()
 
 
@@ -101,15 +101,15 @@ def test_deleted_runs_are_in_no_value_and_restored_ones_in_all() -> None:
 
     deletion = delete(run_ids=[first.pk, second.pk])
 
-    assert (deletion.state, deletion.done_count) == ("deleted", 2)
+    assert (deletion.state, deletion.done_count) == ("applied", 2)
     assert set(Run.objects.values_list("pk", flat=True)) == {run.pk for run in rest}
     assert set(Series.objects.values_list("measurement_count", "first_at")) == {(4, rest[0].started_at)}
     assert set(Level.objects.values_list("n", flat=True)) == {4}
     assert Host.objects.get().run_count == 4
-    DELETIONS.cancel(deletion.pk, by=None)
+    CORRECTIONS.cancel(deletion.pk, by=None)
     finish()
     deletion.refresh_from_db()
-    assert (deletion.state, list_stored()) == ("restored", before)
+    assert (deletion.state, list_stored()) == ("undone", before)
 
 
 def test_series_without_runs_leave_lists_and_pages(admin: Client) -> None:
@@ -147,7 +147,7 @@ def test_incident_is_resolved_with_the_runs_that_show_it_and_open_with_them() ->
 
     incident.refresh_from_db()
     assert not incident.is_open
-    DELETIONS.cancel(deletion.pk, by=None)
+    CORRECTIONS.cancel(deletion.pk, by=None)
     finish()
     incident.refresh_from_db()
     assert incident.is_open
@@ -157,7 +157,9 @@ def test_incident_is_resolved_with_the_runs_that_show_it_and_open_with_them() ->
 def test_filter_and_time_range_name_the_runs_and_later_ones_stay() -> None:
     store(4)
     third = Run.objects.order_by("started_at")[2]
-    entry = DELETIONS.create(Deletion(filter="host:db-1", to_at=third.started_at, reason="trial"), by=None)
+    entry = CORRECTIONS.create(
+        Correction(kind="deletion", filter="host:db-1", to_at=third.started_at, reason="trial"), by=None
+    )
     late = post(3)
     normalize_batch()
 
@@ -202,26 +204,26 @@ def test_same_result_posted_again_stays_deleted() -> None:
 def test_selection_without_a_meaning_is_refused(which: dict[str, Any], text: str) -> None:
     store()
     with pytest.raises(BadValue) as refused:
-        DELETIONS.create(Deletion(reason="trial", **which), by=None)
+        CORRECTIONS.create(Correction(kind="deletion", reason="trial", **which), by=None)
 
     assert text in str(refused.value)
-    assert (Run.objects.count(), Deletion.objects.count()) == (1, 0)
+    assert (Run.objects.count(), Correction.objects.count()) == (1, 0)
 
 
 def test_after_thirty_days_runs_and_raw_output_are_gone_for_good() -> None:
     store(2)
     first, second = Run.objects.order_by("started_at")
     old, young = delete(run_ids=[first.pk]), delete(run_ids=[second.pk])
-    Deletion.objects.filter(pk=old.pk).update(created_at=timezone.now() - timedelta(days=31))
+    Correction.objects.filter(pk=old.pk).update(created_at=timezone.now() - timedelta(days=31))
 
     assert remove_deleted_runs() == 1
     assert remove_deleted_runs() == 0
 
     old.refresh_from_db()
-    assert (old.state, young.state) == ("final", "deleted")
+    assert (old.state, young.state) == ("final", "applied")
     assert list(Submission.objects.values_list("pk", flat=True)) == [second.submission_id]
     with pytest.raises(NotInThisState, match="deleted for good"):
-        DELETIONS.cancel(old.pk, by=None)
+        CORRECTIONS.cancel(old.pk, by=None)
 
 
 def test_retired_host_is_removed_with_its_last_run() -> None:
@@ -234,7 +236,7 @@ def test_retired_host_is_removed_with_its_last_run() -> None:
     for deletion in deletions:
         retire_host("db-1")
         assert Host.objects.exists()
-        Deletion.objects.filter(pk=deletion.pk).update(created_at=timezone.now() - timedelta(days=31))
+        Correction.objects.filter(pk=deletion.pk).update(created_at=timezone.now() - timedelta(days=31))
         remove_deleted_runs()
 
     assert not Host.objects.exists()
@@ -250,7 +252,7 @@ def test_raw_output_stays_with_the_last_run_that_it_has() -> None:
     second.pk, second.document = None, 1
     second.save()
     deletion = delete(run_ids=[run.pk])
-    Deletion.objects.filter(pk=deletion.pk).update(created_at=timezone.now() - timedelta(days=31))
+    Correction.objects.filter(pk=deletion.pk).update(created_at=timezone.now() - timedelta(days=31))
 
     remove_deleted_runs()
 
@@ -272,7 +274,7 @@ def test_runs_whose_results_are_rejected_today_stay_deleted_and_are_counted(
         return read_output(text, **options)
 
     monkeypatch.setattr(plan, "read_output", read)
-    DELETIONS.cancel(deletion.pk, by=None)
+    CORRECTIONS.cancel(deletion.pk, by=None)
     finish()
 
     deletion.refresh_from_db()
@@ -281,39 +283,42 @@ def test_runs_whose_results_are_rejected_today_stay_deleted_and_are_counted(
 
 def test_worker_deletes_and_the_sweep_finds_what_lost_its_hint(monkeypatch: pytest.MonkeyPatch) -> None:
     store()
-    DELETIONS.create(Deletion(filter="host:db-1", reason="trial"), by=None)
+    CORRECTIONS.create(Correction(kind="deletion", filter="host:db-1", reason="trial"), by=None)
     hints: list[str] = []
-    monkeypatch.setattr(tasks.delete_runs, "delay_on_commit", lambda: hints.append("delete"))
+    monkeypatch.setattr(tasks.correct_runs, "delay_on_commit", lambda: hints.append("correct"))
 
     tasks.sweep()
-    tasks.delete_runs()
+    tasks.correct_runs()
 
-    assert (hints, Run.objects.exists()) == (["delete"], False)
+    assert (hints, Run.objects.exists()) == (["correct"], False)
 
 
 def test_page_shows_the_effect_before_it_deletes(admin: Client) -> None:
     store(3)
     runs = list(Run.objects.order_by("started_at").values_list("pk", flat=True))
 
-    preview = Page(admin.get("/deletions/add", {"selected": runs[:2]}))
+    preview = Page(admin.get("/corrections/delete", {"selected": runs[:2]}))
 
     assert "Delete 2 runs?" in preview.words
     assert "Affects 1 series on 1 host." in preview.words
-    given = {"run_ids": f"{runs[0]},{runs[1]}", "zone": "UTC", "reason": "trial", "delete": "yes"}
-    assert "Other runs match now" in Page(admin.post("/deletions/add", {**given, "seen": "3"})).words
-    assert not Deletion.objects.exists()
-    done = admin.post("/deletions/add", {**given, "seen": "2"})
-    deletion = Deletion.objects.get()
-    assert done["Location"] == f"/deletions/{deletion.pk}/"
+    given = {"run_ids": f"{runs[0]},{runs[1]}", "zone": "UTC", "reason": "trial", "apply": "yes"}
+    assert (
+        "Runs or values differ from the preview"
+        in Page(admin.post("/corrections/delete", {**given, "seen": "3"})).words
+    )
+    assert not Correction.objects.exists()
+    done = admin.post("/corrections/delete", {**given, "seen": "2"})
+    deletion = Correction.objects.get()
+    assert done["Location"] == f"/corrections/{deletion.pk}/"
     assert "0 of 2 runs deleted" in Page(admin.get(done["Location"])).words
     finish()
-    assert "2 runs deleted" in Page(admin.get("/deletions/")).words
+    assert "2 runs deleted" in Page(admin.get("/corrections/")).words
     missing = admin.get(f"/runs/{runs[0]}/")
     assert (missing.status_code, "was deleted: trial." in missing.content.decode()) == (404, True)
     assert "was deleted: trial" in admin.get(f"/api/v1/runs/{runs[0]}").json()["detail"]
-    admin.post(f"/deletions/{deletion.pk}/cancel")
+    admin.post(f"/corrections/{deletion.pk}/cancel")
     finish()
-    assert "2 runs restored" in Page(admin.get(f"/deletions/{deletion.pk}/")).words
+    assert "2 runs restored" in Page(admin.get(f"/corrections/{deletion.pk}/")).words
     assert admin.get(f"/runs/{runs[0]}/").status_code == 200
 
 
@@ -322,32 +327,32 @@ def test_page_of_runs_leads_admins_to_the_preview(admin: Client, viewer: Client)
 
     page = admin.get("/runs/", {"q": "host:db-1", "from": "2026-10-01"}).content.decode()
 
-    assert "/deletions/add?q=host%3Adb-1&amp;from=2026-10-01" in page
-    assert "/deletions/add" not in viewer.get("/runs/").content.decode()
-    preview = Page(admin.get("/deletions/add", {"q": "host:db-1", "from": "2026-11-02"}))
+    assert "/corrections/delete?q=host%3Adb-1&amp;from=2026-10-01" in page
+    assert "/corrections/delete" not in viewer.get("/runs/").content.decode()
+    preview = Page(admin.get("/corrections/delete", {"q": "host:db-1", "from": "2026-11-02"}))
     assert "No run matches." in preview.words
 
 
 def test_api_previews_deletes_and_restores(admin: Client) -> None:
     store(2)
-    body = {"filter": "host:db-1", "reason": "trial"}
+    body = {"kind": "deletion", "filter": "host:db-1", "reason": "trial"}
 
-    effect = admin.post("/api/v1/deletions", {**body, "dry_run": True}, content_type="application/json")
-    made = admin.post("/api/v1/deletions", body, content_type="application/json")
+    effect = admin.post("/api/v1/corrections", {**body, "dry_run": True}, content_type="application/json")
+    made = admin.post("/api/v1/corrections", body, content_type="application/json")
     finish()
 
     assert (effect.status_code, effect.json()["runs"], effect.json()["emptied"]) == (200, 2, 1)
     address = made.json()["url"]
-    assert (made.status_code, made.json()["state"]) == (201, "deleting")
-    assert admin.get(address).json()["state"] == "deleted"
+    assert (made.status_code, made.json()["state"]) == (201, "applying")
+    assert admin.get(address).json()["state"] == "applied"
     assert admin.delete(address).status_code == 204
     finish()
     answer = admin.get(address).json()
     assert (answer["state"], [each["action"] for each in answer["activity"]]) == (
-        "restored",
+        "undone",
         ["created", "canceled"],
     )
-    assert [record.action for record in AuditRecord.objects.filter(kind="deletion").order_by("pk")] == [
+    assert [record.action for record in AuditRecord.objects.filter(kind="correction").order_by("pk")] == [
         "created",
         "canceled",
     ]
@@ -356,9 +361,9 @@ def test_api_previews_deletes_and_restores(admin: Client) -> None:
 def test_forget_removes_what_is_over() -> None:
     store()
     deletion = delete(filter="host:db-1")
-    Deletion.objects.filter(pk=deletion.pk).update(created_at=timezone.now() - timedelta(days=31))
+    Correction.objects.filter(pk=deletion.pk).update(created_at=timezone.now() - timedelta(days=31))
 
     tasks.forget()
 
     assert not Submission.objects.exists()
-    assert Deletion.objects.get().run_count == 1
+    assert Correction.objects.get().run_count == 1
