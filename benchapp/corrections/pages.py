@@ -186,7 +186,7 @@ def _add(request: HttpRequest, entry: Correction) -> HttpResponse:
         try:
             if not entry.is_deletion:
                 values = count_values(find_runs(entry))
-            if entry.is_deletion or is_asked:
+            if entry.is_deletion or entry.changes or "apply" in request.POST:
                 effect = preview_correction(entry)
                 seen = f"{effect.runs}{entry.changes or ''}"
             if effect and "apply" in request.POST and request.POST.get("seen") == seen:

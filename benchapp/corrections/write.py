@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from datetime import datetime
@@ -75,13 +75,24 @@ _NOTE_RELABELED: Final = (
 )
 # Of corrections of the same value, the last one wins.
 _HAVE_REREAD: Final = (
-    "UPDATE benchapp_submission submission SET parser_version = %s, relabeled = ("
-    " SELECT jsonb_object_agg(document, changes) FROM ("
-    "  SELECT document, jsonb_object_agg(change.key, change.value ORDER BY correction.id) AS changes"
-    "  FROM benchapp_relabeledrun run JOIN benchapp_correction correction ON correction.id = run.correction_id"
-    "  CROSS JOIN jsonb_each(correction.changes) AS change"
-    "  WHERE run.submission_id = submission.id AND correction.canceled_at IS NULL GROUP BY document) AS documents)"
-    " WHERE id IN (SELECT submission_id FROM benchapp_relabeledrun WHERE correction_id = %s)"
+    "WITH corrected AS MATERIALIZED (SELECT id, ("
+    "  SELECT jsonb_object_agg(document, changes) FROM ("
+    "   SELECT document, jsonb_object_agg(change.key, change.value ORDER BY correction.id) AS changes"
+    "   FROM benchapp_relabeledrun run JOIN benchapp_correction correction ON correction.id = run.correction_id"
+    "   CROSS JOIN jsonb_each(correction.changes) AS change"
+    "   WHERE run.submission_id = submission.id AND correction.canceled_at IS NULL GROUP BY document) AS documents"
+    "  ) AS relabeled FROM benchapp_submission submission WHERE id = ANY(%(ids)s))"
+    " UPDATE benchapp_submission stored SET parser_version = %(reread)s, relabeled = corrected.relabeled FROM corrected"
+    " WHERE stored.id = corrected.id"
+    " AND (stored.relabeled IS DISTINCT FROM corrected.relabeled OR stored.parser_version = %(reread)s)"
+    " RETURNING stored.id"
+)
+# Detection of a host waits while any of its results is to be read again: the one that is read last.
+_HOLD_HOSTS: Final = (
+    "UPDATE benchapp_submission SET parser_version = %s WHERE id IN ("
+    " SELECT DISTINCT ON (host_id) submission.id FROM benchapp_relabeledrun run"
+    " JOIN benchapp_submission submission ON submission.id = run.submission_id"
+    " WHERE run.correction_id = %s AND submission.body IS NOT NULL ORDER BY host_id, run.id DESC)"
 )
 _COUNT_RUNS: Final = (
     "UPDATE benchapp_host SET run_count = run_count + %s * counted.count FROM"
@@ -133,7 +144,10 @@ class CorrectionList(EntryList[Correction]):
     def apply(self, entry: Correction) -> None:
         """Have a worker correct the runs, or undo it."""
         if not entry.is_deletion:
-            _have_reread(entry)
+            if not entry.log_entries.exclude(action=CorrectionAction.CREATED).exists():
+                _note_runs(entry, _select_runs(entry))
+            with connection.cursor() as cursor:
+                cursor.execute(_HOLD_HOSTS, [REREAD, entry.pk])
         entry.is_due, entry.position, entry.done_count, entry.unreadable_count = True, 0, 0, 0
         entry.save(update_fields=["is_due", "position", "done_count", "unreadable_count"])
         transaction.on_commit(wake_correction)
@@ -149,16 +163,17 @@ class CorrectionList(EntryList[Correction]):
 CORRECTIONS: Final = CorrectionList()
 
 
-def _have_reread(entry: Correction) -> None:
-    """Note the runs of a new relabeling; write what is corrected of their results, which are to be read again.
-
-    Detection of their hosts waits until they are.
-    """
+def _note_runs(entry: Correction, runs: QuerySet[Run]) -> None:
+    """Note the runs of a new relabeling."""
     with connection.cursor() as cursor:
-        if not entry.log_entries.exclude(action=CorrectionAction.CREATED).exists():
-            ids = list(_select_runs(entry).values_list("pk", flat=True))
-            cursor.execute(_NOTE_RELABELED, [entry.pk, ids])
-        cursor.execute(_HAVE_REREAD, [REREAD, entry.pk])
+        cursor.execute(_NOTE_RELABELED, [entry.pk, list(runs.values_list("pk", flat=True))])
+
+
+def _have_reread(ids: Collection[UUID]) -> list[UUID]:
+    """Write what is corrected of these results, and return those that are to be read again."""
+    with connection.cursor() as cursor:
+        cursor.execute(_HAVE_REREAD, {"ids": list(ids), "reread": REREAD})
+        return [submission_id for (submission_id,) in cursor.fetchall()]
 
 
 def check_changes(entry: Correction) -> None:
@@ -257,11 +272,14 @@ def preview_correction(entry: Correction) -> CorrectionEffect:
 def _preview_reread(entry: Correction, staying: Sequence[int]) -> RereadEffect:
     exclude_imports()
     entry.save(force_insert=True)
-    _have_reread(entry)
-    submissions = Submission.objects.filter(
-        pk__in=RelabeledRun.objects.filter(correction=entry).values("submission")
-    )
-    effect = find_reread_effect(submissions, describe_target, staying=staying)
+    runs = _select_runs(entry)
+
+    def relabel(ids: Sequence[UUID]) -> None:
+        _note_runs(entry, runs.filter(submission__in=ids))
+        _have_reread(ids)
+
+    submissions = Submission.objects.filter(pk__in=runs.order_by().values("submission"))
+    effect = find_reread_effect(submissions, describe_target, prepare=relabel, staying=staying)
     transaction.set_rollback(True)
     return effect
 
@@ -361,10 +379,11 @@ def _restore(entry: Correction, ids: Sequence[int]) -> int:
 def _reread(ids: Sequence[int]) -> int:
     """Read the results of relabeled runs again; return how many stay as they were."""
     runs = Counter(RelabeledRun.objects.filter(pk__in=ids).values_list("submission_id", flat=True))
-    waiting = Submission.objects.filter(pk__in=runs, parser_version=REREAD)
-    renormalize_batch(list(waiting.select_for_update().order_by("pk").values_list("pk", flat=True)))
-    unread = list(waiting.values_list("pk", flat=True))
-    waiting.update(parser_version=PARSER_VERSION)
+    results = Submission.objects.filter(pk__in=runs)
+    list(results.select_for_update().order_by("pk").values_list("pk"))
+    renormalize_batch(_have_reread(runs))
+    unread = list(results.filter(parser_version=REREAD).values_list("pk", flat=True))
+    Submission.objects.filter(pk__in=unread).update(parser_version=PARSER_VERSION)
     return sum(runs[submission_id] for submission_id in unread)
 
 

@@ -1,7 +1,7 @@
 """What reading stored submissions again changes: series before and after."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
@@ -48,11 +48,16 @@ class RereadEffect:
 
 
 def find_reread_effect(
-    rows: QuerySet[Submission], describe: Callable[[Series], str | None], *, staying: Collection[int] = ()
+    rows: QuerySet[Submission],
+    describe: Callable[[Series], str | None],
+    *,
+    prepare: Callable[[Sequence[UUID]], None] = lambda ids: None,
+    staying: Collection[int] = (),
 ) -> RereadEffect:
     """Read submissions again, and return the effect; call in a transaction that is rolled back.
 
-    describe: names the target of a series. staying: series that keep other runs.
+    describe: names the target of a series. prepare: changes what is read of these. staying: series that keep other
+    runs.
     """
     readable = rows.filter(body__isnull=False).order_by("-received_at", "-id")
     chosen: list[UUID] = []
@@ -62,8 +67,10 @@ def find_reread_effect(
         if chosen and size > BATCH_BYTES:
             break
         chosen.append(submission_id)
+    total, unreadable = readable.count(), rows.filter(body__isnull=True).count()
     measured = Measurement.objects.filter(run__submission__in=chosen)
     before = Series.objects.in_bulk(measured.values_list("series", flat=True).distinct())
+    prepare(chosen)
     outcome = renormalize_batch(chosen, plan_all=plan_all_in_process)
     after = Series.objects.in_bulk({new_id for _, new_id in outcome.moves})
     goals: dict[int, set[int]] = defaultdict(set)
@@ -100,6 +107,6 @@ def find_reread_effect(
         joined=len(joined),
         split=len(split),
         looked_at=looked_at,
-        not_looked_at=readable.count() - outcome.read,
-        unreadable=len(outcome.rejected) + rows.filter(body__isnull=True).count(),
+        not_looked_at=total - outcome.read,
+        unreadable=len(outcome.rejected) + unreadable,
     )

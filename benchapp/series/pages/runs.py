@@ -298,7 +298,7 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
             {
                 "label": name_parameter(each.name),
                 "value": format_parameter(each.name, each.value),
-                "stated": format_parameter(each.name, each.stated),
+                "stated": "nothing" if each.stated is None else format_parameter(each.name, each.stated),
                 "correction": each.correction,
             }
             for each in list_relabeled(row)
