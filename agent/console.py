@@ -230,9 +230,15 @@ class SweepProgress(Progress):
         before_s = sum(self._durations_s[: self._step])
         return before_s + min(now - self._started_at, self._durations_s[self._step])
 
+    def estimate_left(self, number: int) -> float:
+        """Return the seconds that the steps after this one, counted from 1, will take."""
+        return sum(self._durations_s[number:]) * self._find_pace()
+
+    def _find_pace(self) -> float:
+        return max(self._taken_s / self._planned_s, 1.0) if self._planned_s else 1.0
+
     def _describe(self, elapsed_s: float) -> str:
-        pace = max(self._taken_s / self._planned_s, 1.0) if self._planned_s else 1.0
-        left = format_duration((self._total_s - elapsed_s) * pace)
+        left = format_duration((self._total_s - elapsed_s) * self._find_pace())
         return f"step {self._step + 1} of {len(self._steps)}, {self._steps[self._step]}, about {left} left"
 
 

@@ -54,7 +54,8 @@ class RunRequest:
 
     target, labels: as given; time_limit_s: None for the plan's; latest_end: in seconds since the epoch, when the run is
     stopped even earlier, as after its time limit; has_logs: include fio's logs; limits: when to skip it.
-    For sweeps: known: fields of the target to use if not detected; run_id; progress: display of the sweep.
+    For sweeps: known: fields of the target to use if not detected; run_id; progress: display of the sweep; conditions:
+    how far it is, as the server shows it.
     uses_cloud_metadata, sends_serials, trusts_directory: enabled here or in the configuration.
     """
 
@@ -66,6 +67,7 @@ class RunRequest:
     has_logs: bool = False
     known: Mapping[str, Any] = field(default_factory=dict)
     sweep_id: str | None = None
+    conditions: Mapping[str, Any] = field(default_factory=dict)
     run_id: str | None = None
     latest_end: float | None = None
     progress: Progress | None = None
@@ -170,6 +172,7 @@ def measure(request: RunRequest, session: Session) -> SpooledRun:
             environment=setup.environment,
             conditions={
                 **setup.conditions,
+                **request.conditions,
                 **before.as_facts("before"),
                 **completed.after.as_facts("after"),
                 **completed.interference,

@@ -374,6 +374,11 @@ class SweepRun:
             time_limit_s=None,
             known=each.stripe.list_facts() if each.stripe else {},
             sweep_id=self.state.id,
+            conditions={
+                "sweep_step": step.number,
+                "sweep_steps": len(self.plan.steps),
+                "sweep_left_s": round(self._progress.estimate_left(step.number)),
+            },
             run_id=run_id,
             progress=self._progress,
             trusts_directory=request.trusts_directory,

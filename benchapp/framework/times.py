@@ -3,7 +3,7 @@
 static/js/charts/shared/zones.js formats times in the same way; tests/data/moment_cases.json tests both.
 """
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from functools import cache
 from typing import Final
 from zoneinfo import ZoneInfo, available_timezones
@@ -59,6 +59,14 @@ def describe_age(moment: datetime, *, now: datetime | None = None) -> str:
     """Return the age for a sentence: "3 d ago"; "now" below a minute."""
     age = format_age(moment, now=now)
     return age if age == "now" else f"{age} ago"
+
+
+def describe_remaining(seconds: float) -> str:
+    """Return "about 3 min left" of an estimate; negative: it was wrong."""
+    if seconds < 0:
+        return "takes longer than estimated"
+    left = format_age(timezone.now() - timedelta(seconds=seconds))
+    return "less than 1 min left" if left == "now" else f"about {left} left"
 
 
 def name_zone() -> str:

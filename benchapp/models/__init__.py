@@ -70,7 +70,7 @@ from benchapp.models.incident import (
     Verdict,
     label_link,
 )
-from benchapp.models.measurement import LatencyKind, Measurement, Run, Trace, TraceKind
+from benchapp.models.measurement import SWEEP_CONDITIONS, LatencyKind, Measurement, Run, Trace, TraceKind
 from benchapp.models.planned_event import (
     PlannedEvent,
     PlannedEventAction,
@@ -144,6 +144,7 @@ __all__ = [
     "REREAD",
     "SAMPLE_HOST",
     "STATED_CHANGE",
+    "SWEEP_CONDITIONS",
     "TARGET_FIELDS",
     "THRESHOLD_MAXIMUM",
     "THRESHOLD_MINIMUM",

@@ -20,6 +20,9 @@ from benchapp.models.submission import Submission
 HAS_NO_VALUE: Final = ~models.Q(error=0) | models.Q(badges__contains=["no-io"])
 HAS_NO_VALUE_SQL: Final = "(run.error <> 0 OR run.badges @> ARRAY['no-io']::varchar(30)[])"
 
+SWEEP_CONDITIONS: Final = ("sweep_step", "sweep_steps", "sweep_left_s")
+"""Conditions of a run that tell how far its sweep is."""
+
 
 class Run(models.Model):
     """One execution of fio.

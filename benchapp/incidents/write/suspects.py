@@ -34,6 +34,7 @@ from benchapp.incidents.write.common_factors import CHANGED_SHARE, read_shares
 from benchapp.models import (
     ENVIRONMENT_FIELDS,
     RECENTLY_REPORTED,
+    SWEEP_CONDITIONS,
     Change,
     ChangeState,
     DetectionResult,
@@ -98,7 +99,7 @@ def compare_facts(before: RunFacts, after: RunFacts) -> tuple[FactDifference, ..
         for name, (was, now) in pairs.items()
         if was != now and not (name in RECENTLY_REPORTED and None in (was, now))
     ]
-    for name in sorted(before.conditions.keys() & after.conditions.keys()):
+    for name in sorted((before.conditions.keys() & after.conditions.keys()).difference(SWEEP_CONDITIONS)):
         old, new = before.conditions[name], after.conditions[name]
         if _has_changed(old, new):
             found.append(FactDifference(name, old, new))

@@ -1,7 +1,6 @@
 """Run requests: list, details, and the panel on other pages."""
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
@@ -9,7 +8,6 @@ from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
@@ -21,7 +19,7 @@ from benchapp.framework.pages.list_entries import turn_page
 from benchapp.framework.pages.live import updates_itself
 from benchapp.framework.pages.page_context import find_visitor, make_base_url
 from benchapp.framework.pages.time_range import describe_bounds, make_time_range, read_time_range
-from benchapp.framework.times import format_age
+from benchapp.framework.times import describe_remaining
 from benchapp.models import (
     CONFIRMATION_RUNS_MAXIMUM,
     DAILY_SHARE_MAXIMUM,
@@ -115,10 +113,7 @@ def _describe_progress(row: RunRequest) -> str:
     """Return "42 %, about 3 min left"; "" unless it is running."""
     if row.progress is None or row.remaining_s is None:
         return ""
-    if row.remaining_s <= 0:
-        return "takes longer than estimated"
-    left = format_age(timezone.now() - timedelta(seconds=row.remaining_s))
-    return f"{format_percent(round(row.progress, 2))}, {'less than 1 min' if left == 'now' else f'about {left}'} left"
+    return f"{format_percent(round(row.progress, 2))}, {describe_remaining(row.remaining_s)}"
 
 
 def _make_line(row: RunRequest) -> dict[str, Any]:

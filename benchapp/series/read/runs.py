@@ -11,6 +11,7 @@ from uuid import UUID
 
 from django.db.models import BooleanField, ExpressionWrapper, Q, QuerySet
 from django.db.models.expressions import RawSQL
+from django.utils import timezone
 from msgspec import Struct
 
 from benchapp.catalog.grammar import Filter
@@ -26,7 +27,7 @@ from benchapp.framework.read.pagination import (
     match_times,
     read_cursor,
 )
-from benchapp.models import DeletedRun, Measurement, Run, Target
+from benchapp.models import SWEEP_CONDITIONS, DeletedRun, Measurement, Run, Target
 from benchapp.models.filtering import match_runs
 from benchapp.models.measurement import are_same_kind, find_kind
 from benchapp.series.read.shapes import (
@@ -113,6 +114,36 @@ class RunRow:
     def has_failed(self) -> bool:
         """Return whether the run failed."""
         return self.error != 0
+
+
+@dataclass(frozen=True, slots=True)
+class SweepProgress:
+    """How far a sweep is. remaining_s: as its agent estimated, negative if it takes longer."""
+
+    id: UUID
+    step: int
+    steps: int
+    remaining_s: float
+
+
+_REMAINING_MAXIMUM_S: Final = 86_400 * 365
+
+
+def read_sweep_progress(run: RunRow) -> SweepProgress | None:
+    """Return how far the sweep of the newest run of a host is; None if it has ended. No query without a sweep.
+
+    One that takes more than twice as long as estimated counts as ended: its agent was stopped.
+    """
+    if run.sweep_id is None or run.finished_at is None:
+        return None
+    conditions = Run.objects.values_list("command__conditions", flat=True).get(pk=run.id) or {}
+    step, steps, left_s = (conditions.get(name) for name in SWEEP_CONDITIONS)
+    if not (type(step) is type(steps) is type(left_s) is int) or not 0 < step < steps:
+        return None
+    remaining_s = left_s - (timezone.now() - run.finished_at).total_seconds()
+    if not -left_s <= remaining_s <= _REMAINING_MAXIMUM_S:
+        return None
+    return SweepProgress(run.sweep_id, step, steps, remaining_s)
 
 
 def list_runs(

@@ -54,7 +54,7 @@ from benchapp.framework.pages.time_range import (
 )
 from benchapp.framework.queue import wake_up
 from benchapp.framework.read.pagination import match_times
-from benchapp.framework.times import format_age, format_day
+from benchapp.framework.times import describe_remaining, format_age, format_day
 from benchapp.framework.write.conflicts import BadValue
 from benchapp.incidents.pages.maintenance import list_maintenance
 from benchapp.incidents.pages.texts import make_incident_lines
@@ -67,7 +67,7 @@ from benchapp.requests.read.run_requests import RequestFilter, read_request_poli
 from benchapp.requests.read.schedules import list_scheduled_hosts, read_statuses
 from benchapp.series.pages.run_tables import make_run_lines
 from benchapp.series.read.dimension_values import list_label_names
-from benchapp.series.read.runs import RunFilter, list_runs
+from benchapp.series.read.runs import RunFilter, list_runs, read_sweep_progress
 from benchapp.series.read.selected_levels import HISTORY_DAYS
 from benchapp.storage.actions import preview_pool
 from benchapp.storage.actions import set_pool as save_pool
@@ -260,12 +260,12 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
     if errors:
         return refuse_address(request, errors)
     span = asked.levels
-    columns, runs = make_run_lines(
-        list_runs(
-            RunFilter(Filter().with_value("host", name), from_at=asked.from_at, to_at=asked.to_at),
-            limit=RUNS_OF_A_HOST,
-        ).items
-    )
+    rows = list_runs(
+        RunFilter(Filter().with_value("host", name), from_at=asked.from_at, to_at=asked.to_at),
+        limit=RUNS_OF_A_HOST,
+    ).items
+    columns, runs = make_run_lines(rows)
+    sweep = read_sweep_progress(rows[0]) if rows else None
     patterns = read_host_patterns(row, span=span, days=days)
     changes = list_host_environment_changes(row, span=span)
     lines = make_pattern_lines(row, patterns, days, time_range=asked)
@@ -299,6 +299,8 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
         "changes": [(change, ()) for change in changes],
         "columns": columns,
         "runs": runs,
+        "sweep": sweep,
+        "sweep_remaining": describe_remaining(sweep.remaining_s) if sweep else "",
         "attempts": _list_attempts(row.id, asked),
         "panel": make_request_panel(
             request,

@@ -431,6 +431,10 @@ def test_directories_are_swept_with_fio_and_delivered_between_steps(
     assert (ended.returncode, outcome["done"], outcome["remaining"]) == (0, 4, 0)
     assert {envelope["sweep"] for envelope in envelopes} == {outcome["id"]}
     assert posts_at == [1, 1, 1, 1]
+    told = sorted((each["conditions"]["sweep_step"], each["conditions"]["sweep_steps"]) for each in envelopes)
+    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    left_s = {each["conditions"]["sweep_step"]: each["conditions"]["sweep_left_s"] for each in envelopes}
+    assert left_s[1] >= 3 and left_s[1] > left_s[2] > left_s[3] > left_s[4] == 0
     assert [step["label"] for step in outcome["steps"]] == [
         "size=8m, iodepth=1",
         "size=8m, iodepth=4",

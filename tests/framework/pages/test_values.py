@@ -6,6 +6,7 @@ import pytest
 from django.template import engines
 from django.urls import NoReverseMatch
 
+from benchapp.framework.times import describe_remaining
 from benchapp.templatetags import values
 
 NOON = datetime(2026, 5, 12, 12, 0, 3, tzinfo=UTC)
@@ -118,3 +119,11 @@ def test_tag_url_finds_what_the_tag_of_django_finds(text: str, shown: str) -> No
 def test_tag_url_refuses_a_page_that_does_not_exist() -> None:
     with pytest.raises(NoReverseMatch):
         engines["django"].from_string("{% url 'nowhere' %}").render({})
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(200, "about 3 min left"), (20, "less than 1 min left"), (-1, "takes longer than estimated")],
+)
+def test_remaining_time_is_an_estimate(seconds: float, words: str) -> None:
+    assert describe_remaining(seconds) == words

@@ -30,20 +30,24 @@ def test_agent_that_reports_its_version_first_is_no_suspect(old: str | None, dif
 
 def test_suspend_throttling_and_governor_of_a_run_are_suspects() -> None:
     quiet = {"suspended_s": 0, "cpu_throttle_events": 0, "governor_change": "none"}
-    before = make_run(command={"conditions": quiet})
+    # The position in a sweep differs always.
+    before = make_run(command={"conditions": {**quiet, "sweep_step": 1}})
     after = make_run(
         command={
             "conditions": {
                 "suspended_s": 60.0,
                 "cpu_throttle_events": 4,
                 "governor_change": "performance → powersave",
+                "sweep_step": 2,
             }
         }
     )
 
     found = compare_facts(*(read_facts_of(run) for run in (_reload(before), _reload(after))))
 
-    assert [(each.name, each.before, each.after) for each in found if each.name in quiet] == [
+    assert [
+        (each.name, each.before, each.after) for each in found if each.name in (*quiet, "sweep_step")
+    ] == [
         ("cpu_throttle_events", "0", "4"),
         ("governor_change", "none", "performance → powersave"),
         ("suspended_s", "0", "60.0"),

@@ -4,6 +4,7 @@ import re
 from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qs
+from uuid import uuid4
 
 import pytest
 from django.test import Client
@@ -381,3 +382,48 @@ def test_run_that_did_not_start_is_shown_with_its_reason(viewer: Client) -> None
     assert "Runs without a result" in page.words
     assert "not enough space: <b>/data</b>" in page.words
     assert "Runs without a result" not in empty.words
+
+
+def run_step(step: int, *, ended_s: float, **conditions: Any) -> None:
+    """Make the newest run of host db-1: a step of a sweep that ended this many seconds ago."""
+    ended_at = timezone.now() - timedelta(seconds=ended_s)
+    told = {"sweep_step": step, "sweep_steps": 12, "sweep_left_s": 1800, **conditions}
+    make_run(
+        Host.objects.get(name="db-1"),
+        started_at=ended_at - timedelta(minutes=3),
+        finished_at=ended_at,
+        sweep_id=uuid4(),
+        command={"conditions": told},
+    )
+
+
+def test_sweep_that_runs_shows_its_steps_and_the_time_that_is_left(viewer: Client) -> None:
+    make_host("db-1")
+
+    run_step(3, ended_s=60)
+
+    page = get(viewer, "db-1")
+    assert "Sweep: 3 of 12 steps, about 28 min left" in page.words
+    assert page.has("progress")
+    assert any(link.startswith("/scaling/?q=sweep:") for link in page.links)
+
+
+@pytest.mark.parametrize(
+    ("step", "ended_s", "conditions"),
+    [
+        (12, 10, {"sweep_left_s": 0}),
+        (3, 3700, {}),
+        (3, 10, {"sweep_steps": "12"}),
+        (3, 10, {"sweep_left_s": 10**18}),
+        (-1, 10, {}),
+    ],
+    ids=["finished", "stopped", "text", "absurd", "negative"],
+)
+def test_sweep_that_does_not_run_is_not_shown(
+    viewer: Client, step: int, ended_s: float, conditions: dict[str, Any]
+) -> None:
+    make_host("db-1")
+
+    run_step(step, ended_s=ended_s, **conditions)
+
+    assert not get(viewer, "db-1").has("progress")
