@@ -63,7 +63,8 @@ def check_exposure(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     if settings.PUBLIC_READ and names:
         found.append(
             CheckWarning(
-                f"BENCHAPP_PUBLIC_READ is on: everybody who reaches {names[0]} reads all results.",
+                f"BENCHAPP_PUBLIC_READ is on, and BENCHAPP_ALLOWED_HOSTS has {names[0]}: everybody who reaches the "
+                "server reads all results.",
                 hint="Set BENCHAPP_PUBLIC_READ=0.",
                 id="benchapp.W006",
             )
@@ -71,7 +72,8 @@ def check_exposure(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     if names and not settings.PUBLIC_URL:
         found.append(
             CheckWarning(
-                f"The server answers as {names[0]} without HTTPS: passwords and tokens are sent unencrypted.",
+                f"BENCHAPP_ALLOWED_HOSTS has {names[0]}, and BENCHAPP_PUBLIC_URL is empty: without HTTPS passwords and "
+                "tokens are sent unencrypted.",
                 hint="Use a TLS proxy, and set BENCHAPP_PUBLIC_URL to its https:// address.",
                 id="benchapp.W007",
             )

@@ -242,9 +242,9 @@ def _check_queries() -> Finding:
         return report_ok("queries", "No query takes more than a second on average.")
     texts = [f"{mean:.0f} ms × {calls}: {' '.join(query.split())[:200]}" for query, calls, mean in rows]
     more = f"; {len(rows) - _SLOW_SHOWN} more" if len(rows) > _SLOW_SHOWN else ""
-    text = f"{format_count(len(rows), 'query')} that take more than a second: {'; '.join(texts[:_SLOW_SHOWN])}{more}."
+    text = f"Queries that take more than a second on average: {len(rows)} ({'; '.join(texts[:_SLOW_SHOWN])}{more})."
     return Finding(
-        "queries", "slow", FindingLevel.WARNING, text, "Run VACUUM ANALYZE; if it does not help, report them."
+        "queries", "slow", FindingLevel.WARNING, text, "Run VACUUM ANALYZE; report them if it does not help."
     )
 
 
