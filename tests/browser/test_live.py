@@ -152,3 +152,12 @@ def test_signed_out_page_stops_asking(clocked: Any, world: World) -> None:
     clocked.evaluate(LOOK)
 
     expect(clocked.locator(".live-status")).to_contain_text("You are signed out.")
+
+
+def test_page_with_another_chart_is_loaded_again(clocked: Any, world: World) -> None:
+    clocked.goto(world.run)
+    page = clocked.content().replace("</main>", '<script type="application/json">[1]</script></main>')
+    clocked.route(f"**{world.run}", lambda route: route.fulfill(body=page, content_type="text/html"), times=1)
+
+    with clocked.expect_navigation():
+        clocked.evaluate(LOOK)

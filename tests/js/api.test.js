@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { afterEach, test } from "node:test";
-import { ApiProblem, getJson, postJson } from "../../static/js/site/api.js";
+import { ApiProblem, getJson, getNewerPage, postJson } from "../../static/js/site/api.js";
 
 const fetchOfNode = globalThis.fetch;
 
@@ -27,6 +27,17 @@ test("a document is posted as JSON with the token against forgery", async () => 
 
   assert.deepEqual(await postJson("/x", { a: 1 }, { csrfToken: "t" }), { url: "/y" });
   assert.deepEqual(sent, [["/x", "POST", "application/json", "t", '{"a":1}']]);
+});
+
+test("an unchanged page is asked for by its ETag, and is none", async () => {
+  const sent = [];
+  globalThis.fetch = async (url, { headers }) => {
+    sent.push([url, headers["If-None-Match"]]);
+    return new Response(null, { status: 304 });
+  };
+
+  assert.equal(await getNewerPage("/x", 'W/"1"'), null);
+  assert.deepEqual(sent, [["/x", 'W/"1"']]);
 });
 
 test("no answer at all is said in words", async () => {
