@@ -259,10 +259,10 @@ def format_throughput(load: MeasuredLoad) -> str:
 
 
 def format_load(load: Load, varying: Sequence[str]) -> str:
-    """Return the details of a load that vary, queue depth and jobs: "4k blocks, queue depth 32 × 1 job"."""
+    """Return the details of a load that vary, queue depth and jobs: "4k blocks, QD 32 × 1 job"."""
     depth = "unknown" if load.iodepth is None else str(load.iodepth)
     jobs = "" if load.numjobs is None else f" × {format_count(load.numjobs, 'job')}"
-    return ", ".join([*describe_workload(load, varying), f"queue depth {depth}{jobs}"])
+    return ", ".join([*describe_workload(load, varying), f"QD {depth}{jobs}"])
 
 
 def describe_workload(load: Load, names: Sequence[str]) -> list[str]:

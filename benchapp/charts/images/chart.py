@@ -391,7 +391,9 @@ def _draw_table(matrix: Matrix, options: ImageOptions) -> bytes:
 
 
 def _measure_head(matrix: Matrix, panel: ChartPanel) -> int:
-    return _HEAD_HEIGHT * (2 if panel.label else 1) + _SMALL_LINE * _count_column_lines(matrix, panel)
+    return _HEAD_HEIGHT * (
+        2 if place_panel(matrix, panel)["label"] else 1
+    ) + _SMALL_LINE * _count_column_lines(matrix, panel)
 
 
 def _count_column_lines(matrix: Matrix, panel: ChartPanel) -> int:
@@ -436,8 +438,8 @@ class _Table:
 
     def _draw_panel(self, panel: ChartPanel, bottom: float) -> None:
         placed, height = place_panel(self.matrix, panel), _measure_row(self.matrix, panel)
-        if panel.label:
-            self._write(0, self.top, panel.label, self.box.width, weight="bold")
+        if placed["label"]:
+            self._write(0, self.top, placed["label"], self.box.width, weight="bold")
             self.top += _HEAD_HEIGHT
         name = self.matrix.x.dimension.label
         self._write(0, self.top, f"{name}:", self.name_width, color=self.colors.muted)

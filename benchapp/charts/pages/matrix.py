@@ -133,7 +133,7 @@ def _write_query(matrix: Matrix, time_range: AskedRange) -> str:
 def _show_panel(matrix: Matrix, panel: ChartPanel, paths: dict[str, Any] | None) -> dict[str, Any]:
     placed = place_panel(matrix, panel)
     return {
-        "label": panel.label,
+        "label": placed["label"],
         "columns": tuple(zip(matrix.x.labels, placed["columns"], strict=True)),
         "rows": tuple(
             (

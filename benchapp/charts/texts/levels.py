@@ -125,16 +125,19 @@ def describe_choice(dimension: str, choice: Choice, metric: Measured) -> str:
 
 
 def place_settings(rows: Sequence[Sequence[Settings]], varying: Sequence[str]) -> dict[str, Any]:
-    """Describe each dimension once: by row if all cells of each row agree, else by column, else in the cells."""
+    """Describe each dimension once: for all cells if they agree, else by row, else by column, else in the cells."""
     columns = list(zip(*rows, strict=True))
-    of_rows = [name for name in varying if all(_is_common(name, row) for row in rows)]
+    cells = [cell for row in rows for cell in row]
+    of_all = [name for name in varying if _is_common(name, cells)]
+    of_rows = [name for name in varying if name not in of_all and all(_is_common(name, row) for row in rows)]
     of_columns = [
         name
         for name in varying
-        if name not in of_rows and all(_is_common(name, column) for column in columns)
+        if name not in {*of_all, *of_rows} and all(_is_common(name, column) for column in columns)
     ]
-    of_cells = [name for name in varying if name not in {*of_rows, *of_columns}]
+    of_cells = [name for name in varying if name not in {*of_all, *of_rows, *of_columns}]
     return {
+        "all": describe_settings(_find_first(cells), of_all),
         "rows": tuple(describe_settings(_find_first(row), of_rows) for row in rows),
         "columns": tuple(describe_settings(_find_first(column), of_columns) for column in columns),
         "cells": tuple(tuple(describe_settings(cell, of_cells) for cell in row) for row in rows),
@@ -142,9 +145,10 @@ def place_settings(rows: Sequence[Sequence[Settings]], varying: Sequence[str]) -
 
 
 def place_panel(matrix: Matrix, panel: ChartPanel) -> dict[str, Any]:
-    """Return the settings of a panel of a matrix as texts."""
+    """Return the settings of a panel of a matrix as texts; label: of the panel, with those of all its cells."""
     settings = [[cell.settings if cell.n else () for cell in row.cells] for row in panel.lines]
-    return place_settings(settings, matrix.varying)
+    placed = place_settings(settings, matrix.varying)
+    return placed | {"label": ", ".join(filter(None, (panel.label, placed["all"])))}
 
 
 def _is_common(name: str, cells: Sequence[Settings]) -> bool:
