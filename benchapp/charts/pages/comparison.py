@@ -218,9 +218,11 @@ def list_problems(form: CompareForm, query: QueryDict) -> list[str]:
     return problems
 
 
-def show_comparison(query: QueryDict, *, key: str, has_links: bool = True) -> ComparisonFigure:
-    """Compare the sides of an address. Raises BadComparison for errors or two equal sides."""
-    form = CompareForm(query)
+def show_comparison(
+    query: QueryDict, *, key: str, has_links: bool = True, form: CompareForm | None = None
+) -> ComparisonFigure:
+    """Compare the sides of an address; form: if it was read before. Raises BadComparison for errors or equal sides."""
+    form = form or CompareForm(query)
     form.is_valid()
     if problems := list_problems(form, query):
         raise BadComparison(" ".join(problems))
@@ -254,7 +256,7 @@ def show_comparison(query: QueryDict, *, key: str, has_links: bool = True) -> Co
         chart=chart,
         # A heading for each metric.
         chart_height=CHART_FRAME_PX + LINE_PX * (len(chart) + len({line["metric"] for line in chart})),
-        address=_make_address(query),
+        address=_make_address(query, form),
         scopes=make_scope_table(*scopes, lines) if scopes else None,
         more_url=_link_more(query) if has_links and len(lines) < min(len(found.pairs), LINES_MAXIMUM) else "",
         has_links=has_links,
@@ -275,12 +277,10 @@ def _link_more(query: QueryDict) -> str:
     return f"{reverse('compare')}?{more.urlencode(safe=':,/*')}"
 
 
-def _make_address(query: QueryDict) -> str:
+def _make_address(query: QueryDict, form: CompareForm) -> str:
     """Return path and query of the API for what the page shows."""
     bounds = ("a_from", "a_to", "b_from", "b_to")
     asked = {name: query[name] for name in CompareForm.base_fields if query.get(name) and name not in bounds}
-    form = CompareForm(query)
-    form.is_valid()
     for name in bounds:
         if moment := form.cleaned_data.get(name):
             asked[name] = to_iso(moment)
@@ -381,7 +381,7 @@ def compare(request: HttpRequest) -> HttpResponse:
         context["suggestions"] = _link_suggestions(read_suggestions())
         context["is_same"] = is_same and any(map(request.GET.get, CompareForm.base_fields))
     else:
-        context |= _make_context(request, show_comparison(request.GET, key="compare"))
+        context |= _make_context(request, show_comparison(request.GET, key="compare", form=form))
         runs = [form.cleaned_data[name] for name in ("a_run", "b_run")]
         if all(runs):
             context["percentiles"], context["unpaired"] = compare_percentiles(*runs)

@@ -156,9 +156,9 @@ def test_curl_command_and_csv_have_the_data_of_the_page(viewer: Client, two_host
 
 
 def test_number_of_queries_does_not_grow(viewer: Client, two_hosts: None, django_assert_num_queries) -> None:
-    # The session and its person, two sides, the levels and maintenance of each, policies, the environments of their
-    # runs; values are read beside Django's cursor.
-    with django_assert_num_queries(13):
+    # The session and its person, present names of two filters, two sides, the levels and maintenance of each, policies,
+    # the environments of their runs; values are read beside Django's cursor.
+    with django_assert_num_queries(15):
         viewer.get(reverse("compare"), HOSTS)
 
 

@@ -77,7 +77,7 @@ def test_answer_names_the_load_what_does_not_count_and_what_meets_it_elsewhere(v
     assert (
         "1 of 2 measured layouts meet it, 1 misses it." in words or "1 of 2 measured layouts meet it" in words
     )
-    assert "Best: 25 000 IOPS, 4k blocks, 20 GiB files, queue depth 8 × 1 job" in words
+    assert "Best: 25 000 IOPS, 4k blocks, 20 GiB files, QD 8 × 1 job" in words
     assert "1 series with an open regression not counted; with all series: median only." in words
     assert (
         "1 layout outside the fixed values meets it: 1 × gp3, 4k blocks, 5 GiB files, buffered I/O" in words

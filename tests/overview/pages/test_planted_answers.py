@@ -129,7 +129,7 @@ def test_page_of_series_counts_all_of_them(fleet: Fleet, viewer: Client) -> None
     assert shown and int(re.sub(r"\D", "", shown[1])) == len(fleet.series)
     assert worse <= int(shown[2].replace("none", "0")) <= worse + drifting
     for each in (each for each in list_steady(fleet) if each.is_worse and len(fleet.hosts) > 1):
-        size = f"{each.file_size_bytes // GIB}G file · " * (len(fleet.plan.file_sizes) > 1)
+        size = f"{each.file_size_bytes // GIB} GiB files · " * (len(fleet.plan.file_sizes) > 1)
         assert f"{each.scope.partition(':')[2]} · {size}{each.volume_count} volume" in grid
 
 
@@ -645,7 +645,7 @@ def test_page_of_a_host_has_its_open_regressions_and_the_levels_of_its_patterns(
         own = fleet.of(host)
         levels = words[words.index("Current levels") : words.index("History, 90 days")]
 
-        assert ("1 open regression, largest change: IOPS" in words) == any(each.is_worse for each in own)
+        assert ("1 open regression, IOPS" in words) == any(each.is_worse for each in own)
         for rw, name in (("read", "sequential read"), ("randwrite", "random write")):
             members = [each for each in own if each.rw == rw]
             assert f" {name} {len(members)} " in levels
