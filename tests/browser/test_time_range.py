@@ -93,3 +93,24 @@ def test_back_restores_the_range_and_the_other_controls(
     assert (start.input_value(), control.input_value()) == ("-30d", before)
     assert page.locator("a", has_text="30 days").first.get_attribute("aria-current") == "true"
     assert watched.complaints == []
+
+
+def test_drag_on_a_small_chart_of_a_host_selects_the_range_of_the_page(visit: Visit, world: World) -> None:
+    watched = visit(world.host)
+    charts = watched.page.locator(".small-charts svg")
+    charts.first.scroll_into_view_if_needed()
+    area = charts.first.bounding_box()
+    y = area["y"] + area["height"] / 2
+
+    watched.page.mouse.move(area["x"] + area["width"] * 0.5, y)
+    lines = watched.page.locator(".cursor-line")
+    shown = [(line.is_visible(), line.evaluate("one => one.style.left")) for line in lines.all()]
+    watched.page.mouse.down()
+    watched.page.mouse.move(area["x"] + area["width"] * 0.7, y, steps=5)
+    watched.page.mouse.up()
+    watched.page.wait_for_url("**from=**to=**")
+
+    assert len(shown) == charts.count() > 1
+    assert len(set(shown)) == 1 and shown[0][0]
+    assert urlsplit(watched.page.url).path == world.host
+    assert watched.complaints == []

@@ -7,13 +7,14 @@ const members = new Set();
  * kind: of the axis; owner: elements of one owner draw their own marks of a place. getAxis: () → {left, right, top, bottom} in px
  * within the element with {from, to} of the axis, or null. onZoom(range, null for all), optional: called for a drag in any of
  * them. follow(at, null for none), optional: marks a place, instead of a line.
- * Returns {point(at or null), zoom(range or null)}: do so in the others.
+ * Returns {point(at or null), zoom(range or null)}: do so in the others; and showLine(at or null, text): in this one.
  */
 export function join(element, { kind, owner = element, getAxis, onZoom, follow }) {
   const line = addPart(element, "cursor-line");
-  const showLine = (at) => {
+  const showLine = (at, text = "") => {
     const axis = at === null ? null : getAxis();
     line.hidden = axis === null || at < axis.from || at > axis.to;
+    line.dataset.text = text;
     if (!line.hidden) {
       place(line, axis, { from: at, to: at });
     }
