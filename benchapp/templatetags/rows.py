@@ -156,7 +156,7 @@ def _make_card(series: Any, group: str) -> str:
         f'<li class="series-card {escape(series.kind)}">{_make_box(series, group)}\n'
         f'<a href="{escape(series.url)}" title="{escape(row.scope_name)} · {escape(row.title)}">'
         f'<span class="name">{escape(series.name)}</span>\n'
-        f"{_make_line(series.chart) if series.chart else _NO_LINE}\n"
+        f"{_make_line(series.chart, series.times) if series.chart else _NO_LINE}\n"
         f'<span class="level"{_make_title(series.previous)}>{escape(series.level) or "no values"}</span></a>\n'
         f"{mark_text(series.mark)}\n"
         f'<span class="facts-line"{_make_title(series.spread_title)}>{facts}{escape(series.age)}'
@@ -171,7 +171,7 @@ def _make_row(series: Any, group: str, hosts: str) -> str:
     level = ", ".join(part for part in (raw(series.level_raw), series.previous) if part)
     badges = f'<span class="badges">{badge_links(row.badges, "failed-job")}</span>' if row.badges else ""
     link = f'<a href="{escape(series.url)}">{escape(unbroken(row.workload_title))}</a>'
-    line = _make_line(series.chart) if series.chart else _NO_VALUES
+    line = _make_line(series.chart, series.times) if series.chart else _NO_VALUES
     cells: Sequence[str] = (
         f'<td class="select no-print">{_make_box(series, group)}</td>',
         f'<td class="name" title="{scope}">{host}</td>',
@@ -197,9 +197,10 @@ def _make_box(series: Any, group: str) -> str:
     return f'<input type="checkbox" form="selection" name="selected" {value}>'
 
 
-def _make_line(chart: Any) -> str:
+def _make_line(chart: Any, times: str) -> str:
     drawn = "".join(f'<path class="{name}" d="{escape(path)}"/>' for name, path in chart.items() if path)
-    return f'<svg viewBox="0 0 240 48" preserveAspectRatio="none" aria-hidden="true">{drawn}</svg>'
+    box = f'viewBox="0 0 240 48" preserveAspectRatio="none" data-times="{escape(times)}"'
+    return f'<svg {box} aria-hidden="true">{drawn}</svg>'
 
 
 def _make_title(text: str) -> str:

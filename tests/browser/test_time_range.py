@@ -114,3 +114,21 @@ def test_drag_on_a_small_chart_of_a_host_selects_the_range_of_the_page(visit: Vi
     assert len(set(shown)) == 1 and shown[0][0]
     assert urlsplit(watched.page.url).path == world.host
     assert watched.complaints == []
+
+
+def test_drag_on_a_card_of_series_selects_the_range_of_the_page(visit: Visit, world: World) -> None:
+    watched = visit("/series/?q=host:db-01")
+    line = watched.page.locator("svg[data-times]").first
+    area = line.bounding_box()
+    y = area["y"] + area["height"] / 2
+
+    watched.page.mouse.move(area["x"] + area["width"] * 0.8, y)
+    marks = watched.page.locator(".cursor-line:visible")
+    assert marks.count() == 2
+    watched.page.mouse.down()
+    watched.page.mouse.move(area["x"] + area["width"] * 0.9, y, steps=5)
+    watched.page.mouse.up()
+    watched.page.wait_for_url("**from=**to=**")
+
+    assert urlsplit(watched.page.url).path == "/series/"
+    assert watched.complaints == []

@@ -53,7 +53,8 @@ class GridSeries:
     """One series. name: what it differs in from the others of its group on the page.
 
     level: the current one; None without a value of the metric. previous: the level before it; None for the first.
-    values: the newest valid ones, at most 60, oldest first. steps: (index of the first value, index behind the
+    values: the newest valid ones, at most 60, oldest first; times: theirs, seconds since 1970.
+    steps: (index of the first value, index behind the
     last, median) of each level among them, oldest first.
     """
 
@@ -63,6 +64,7 @@ class GridSeries:
     previous: LevelRow | None
     mark: SeriesMark | None
     values: tuple[float, ...]
+    times: Sequence[float]
     steps: tuple[tuple[int, int, float], ...]
 
 
@@ -261,6 +263,7 @@ def _read_parts(
                     previous=find_level_before(own, len(own) - 1) if own else None,
                     mark=marks.get(row.id),
                     values=values,
+                    times=times,
                     steps=_list_steps(times, own),
                 )
             )

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby, pairwise
 from typing import Any, Final, Literal
 
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -103,6 +104,7 @@ class ShownSeries:
     mark: ShownMark | None
     kind: str
     chart: dict[str, str] | None
+    times: str
     url: str
     is_failed: bool
 
@@ -215,9 +217,17 @@ def _show_series(series: GridSeries, metric: Metric, now: datetime, path: str) -
         mark=mark,
         kind=mark.kind if mark else "",
         chart=make_level_sparkline(series.values, series.steps),
+        times=_write_times(series.times),
         url=f"{path}{series.row.id}/?metric={metric.name}",
         is_failed=FAILED in series.row.badges,
     )
+
+
+def _write_times(times: Sequence[float]) -> str:
+    """Return the minute of the first time since 1970, and the steps to the next ones with their counts: "1440x59"."""
+    minutes = [int(time // 60) for time in times]
+    steps = groupby(after - before for before, after in pairwise(minutes))
+    return " ".join([*map(str, minutes[:1]), *(f"{step}x{len(list(each))}" for step, each in steps)])
 
 
 def _format_ago(at: datetime, now: datetime) -> str:

@@ -5,7 +5,7 @@ const members = new Set();
 /**
  * Join an element, such as the box of a chart, to the others of the page.
  * kind: of the axis; owner: elements of one owner draw their own marks of a place. getAxis: () → {left, right, top, bottom} in px
- * within the element with {from, to} of the axis, or null. onZoom(range, null for all), optional: called for a drag in any of
+ * within the element with {from, to} of the axis, or null; times: of equally wide steps, where it is not linear. onZoom(range, null for all), optional: called for a drag in any of
  * them. follow(at, null for none), optional: marks a place, instead of a line.
  * Returns {point(at or null), zoom(range or null)}: do so in the others; and showLine(at or null, text): in this one.
  */
@@ -40,8 +40,17 @@ export function readAxis(chart) {
 }
 
 /** Return the value of an axis at a pixel, within its ends. */
-export function valueAt({ left, right, from, to }, x) {
-  return from + (Math.min(1, Math.max(0, (x - left) / Math.max(1, right - left))) * (to - from));
+export function valueAt({ left, right, from, to, times = [from, to] }, x) {
+  const step = Math.min(1, Math.max(0, (x - left) / Math.max(1, right - left))) * (times.length - 1);
+  const before = Math.min(Math.floor(step), times.length - 2);
+  return times[before] + (step - before) * (times[before + 1] - times[before]);
+}
+
+/** Return the pixel of a value of an axis. */
+export function pixelAt({ left, right, from, to, times = [from, to] }, value) {
+  const after = Math.max(1, times.findIndex((time) => time >= value));
+  const step = after - 1 + (value - times[after - 1]) / (times[after] - times[after - 1] || 1);
+  return left + (step / (times.length - 1)) * (right - left);
 }
 
 function addPart(element, name) {
@@ -52,12 +61,12 @@ function addPart(element, name) {
   return part;
 }
 
-function place(part, { left, right, top, bottom, from, to }, range) {
-  const pixelOf = (value) => left + ((value - from) / (to - from || 1)) * (right - left);
-  part.style.left = `${pixelOf(range.from)}px`;
-  part.style.width = `${Math.max(1, pixelOf(range.to) - pixelOf(range.from))}px`;
-  part.style.top = `${top}px`;
-  part.style.height = `${bottom - top}px`;
+function place(part, axis, range) {
+  const [left, right] = [range.from, range.to].map((value) => pixelAt(axis, value));
+  part.style.left = `${left}px`;
+  part.style.width = `${Math.max(1, right - left)}px`;
+  part.style.top = `${axis.top}px`;
+  part.style.height = `${axis.bottom - axis.top}px`;
 }
 
 // While a drag lasts, the chart does not see the pointer: it would select marks. The click at its end opens nothing.
