@@ -105,7 +105,7 @@ API = {
         Row("PATCH", API_EDITORS),
         Row("DELETE", API_EDITORS),
     ),
-    "api/v1/renames": (Row("POST", API_ADMINS),),
+    **{f"api/v1/{name}": (Row("POST", API_ADMINS),) for name in ("renames", "merges", "splits")},
     "api/v1/detection-policies": (API_READERS, Row("POST", API_EDITORS)),
     "api/v1/detection-policies/<int:policy_id>": (
         API_READERS,
@@ -227,6 +227,7 @@ WEB = {
     "corrections/<int:correction_id>/cancel": (Row("POST", PAGE_EDITORS),),
     "corrections/<int:correction_id>/restore": (Row("POST", PAGE_EDITORS),),
     "rename": (Row("GET", PAGE_ADMINS), Row("POST", PAGE_ADMINS)),
+    "split": (Row("GET", PAGE_ADMINS), Row("POST", PAGE_ADMINS)),
     "policies/": (PAGE_READERS,),
     "policies/add": (Row("GET", PAGE_EDITORS), Row("POST", PAGE_EDITORS)),
     "policies/<int:policy_id>/": (PAGE_READERS,),

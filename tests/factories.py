@@ -13,6 +13,7 @@ from django.db.models import F, Model
 from django.utils import timezone
 
 from benchapp.accounts.write.tokens import issue_token
+from benchapp.corrections.merge import merge
 from benchapp.detection.write.histories import lock_series, read_histories
 from benchapp.detection.write.levels import store_levels
 from benchapp.incidents.write.incidents import list_metric_sizes, measure_sizes
@@ -401,6 +402,13 @@ def make_correction(**fields: Any) -> Correction:
     correction = Correction.objects.create(**values)
     CorrectionLogEntry.objects.create(correction=correction, at=correction.created_at, action="created")
     return correction
+
+
+def make_spare_hosts() -> None:
+    """Make hosts to rename, merge and split: spare-1, into which spare-2 was merged, and spare-3."""
+    for number in (1, 2, 3):
+        make_host(f"spare-{number}")
+    merge("spare-2", "spare-1")
 
 
 def make_detection_policy(**fields: Any) -> DetectionPolicy:

@@ -51,6 +51,7 @@ from tests.factories import (
     make_run_request,
     make_series,
     make_signed_link,
+    make_spare_hosts,
     make_submission,
     make_target_mapping,
     make_token,
@@ -89,6 +90,7 @@ def admin_user(db: Any, monkeypatch: pytest.MonkeyPatch) -> User:
 @pytest.fixture
 def parts(admin_user: User) -> dict[str, Any]:
     """Make one of everything that a write needs; return the parts of addresses."""
+    make_spare_hosts()
     host = make_host("db-7", pool="")
     make_request_policy(host)
     series = make_series([10.0, 10.0, 30.0], host=host)
@@ -235,7 +237,8 @@ def list_forms(parts: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
             "new.volume_type": "gp3",
             "seen": f"{count}{{'volume_type': 'gp3'}}",
         },
-        "rename": {"scope": "host:spare-1", "name": "spare-2"},
+        "rename": {"scope": "host:spare-3", "name": "spare-4"},
+        "split": {"scope": "host:spare-1", "name": "spare-2"},
         "policies/add": policy,
         "prices/add": {
             "volume_type": "io2",
@@ -296,7 +299,6 @@ def list_forms(parts: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
 def test_every_form_is_recorded(parts: dict[str, Any], admin_user: User) -> None:
     anonymous = ("sign-in/", "setup/<str:secret>/", "reset-password/<str:secret>/")
     make_user(Role.ADMIN, username="other")
-    make_host("spare-1")
     before = {
         "runs/<int:run_id>/include": f"/runs/{parts['run_id']}/exclude",
         "corrections/<int:correction_id>/restore": f"/corrections/{parts['correction_id']}/cancel",

@@ -10,6 +10,7 @@ from rest_framework import serializers
 from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 
+from benchapp.corrections.merge import HostMove, Selection, merge, preview_merge, preview_split, split
 from benchapp.corrections.read import list_corrections, read_correction
 from benchapp.corrections.rename import preview_rename, rename
 from benchapp.corrections.write import CORRECTIONS, RUNS_MAXIMUM, preview_correction
@@ -35,6 +36,7 @@ from benchapp.framework.api.permissions import MayAdminister, MayReadOrEdit, rea
 from benchapp.framework.api.problems import bad_value, map_errors
 from benchapp.framework.api.responses import answer_json
 from benchapp.framework.api.view import ApiView, read_body
+from benchapp.framework.queue import wake_up
 from benchapp.framework.write.conflicts import BadValue
 from benchapp.intake.normalize.effect import RereadEffect, TargetChange
 from benchapp.models import Correction, CorrectionAction, CorrectionKind, CorrectionState
@@ -277,3 +279,80 @@ class Renames(ApiView):
                 saved=[SavedCount(noun=noun, count=count) for noun, count in effect.saved],
             ),
         )
+
+
+class MergeInput(serializers.Serializer[Any]):
+    """Two hosts that are one machine."""
+
+    host = serializers.CharField(max_length=253, help_text="its name becomes an alias of the other one")
+    into = serializers.CharField(max_length=253)
+    dry_run = serializers.BooleanField(
+        required=False, default=False, help_text="return the effect only; nothing is merged"
+    )
+
+
+class SplitInput(serializers.Serializer[Any]):
+    """A host, and which of its results another machine measured."""
+
+    host = serializers.CharField(max_length=253)
+    name = serializers.CharField(
+        max_length=253, help_text="of the new host; or of one that was merged, to undo it"
+    )
+    filter = serializers.CharField(
+        required=False, allow_blank=True, default="", max_length=2000, help_text="filter bar syntax, of runs"
+    )
+    from_at = MomentField(required=False, allow_null=True, default=None, help_text="inclusive")
+    to_at = MomentField(required=False, allow_null=True, default=None, help_text="exclusive")
+    dry_run = serializers.BooleanField(
+        required=False, default=False, help_text="return the effect only; nothing is split"
+    )
+
+
+class HostMoveAnswer(ApiAnswer, kw_only=True, frozen=True):
+    from_host: str
+    to_host: str
+    runs: Annotated[int, Meta(description="that go to the other host")]
+    series_before: Annotated[int, Meta(description="with results, of both hosts or their pools")]
+    series_after: int
+    joined: Annotated[int, Meta(description="series that join results of the other host")]
+    open_incidents: Annotated[Sequence[int], Meta(description="unresolved, they follow; newest first")]
+
+
+def _answer_move(request: Request, effect: HostMove) -> HttpResponse:
+    ids = [pk for pk, _ in effect.move.incidents]
+    return answer_json(request, build(HostMoveAnswer, effect, joined=effect.move.joined, open_incidents=ids))
+
+
+class Merges(ApiView):
+    """Hosts that are one machine."""
+
+    permission_classes = [MayAdminister]
+
+    @extend_schema(operation_id="merge_hosts", request=MergeInput, responses=HostMoveAnswer)
+    def post(self, request: Request) -> HttpResponse:
+        """Give all results and tokens of a host to another one; a split undoes it for 30 days."""
+        refuse_parameters(request)
+        wanted = read_body(request, MergeInput)
+        names = (wanted["host"], wanted["into"])
+        with map_errors({BadValue: bad_value}):
+            effect = preview_merge(*names) if wanted["dry_run"] else merge(*names, **read_actor(request))
+        wake_up()
+        return _answer_move(request, effect)
+
+
+class Splits(ApiView):
+    """Names that were two machines."""
+
+    permission_classes = [MayAdminister]
+
+    @extend_schema(operation_id="split_host", request=SplitInput, responses=HostMoveAnswer)
+    def post(self, request: Request) -> HttpResponse:
+        """Give results of a host to a new one, or back to one that was merged; a merge undoes it."""
+        refuse_parameters(request)
+        wanted = read_body(request, SplitInput)
+        selection = Selection(wanted["filter"], wanted["from_at"], wanted["to_at"])
+        asked = (wanted["host"], wanted["name"], selection)
+        with map_errors({BadValue: bad_value}):
+            effect = preview_split(*asked) if wanted["dry_run"] else split(*asked, **read_actor(request))
+        wake_up()
+        return _answer_move(request, effect)

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from benchapp.catalog.dimensions import LABEL_PREFIX
 from benchapp.catalog.metrics import format_count, format_integer
+from benchapp.corrections.merge import HostMove, Selection, merge, preview_merge, preview_split, split
 from benchapp.corrections.read import (
     count_values,
     format_parameter,
@@ -23,7 +24,7 @@ from benchapp.corrections.read import (
     name_parameter,
     read_correction,
 )
-from benchapp.corrections.rename import preview_rename, rename
+from benchapp.corrections.rename import RenameEffect, preview_rename, rename
 from benchapp.corrections.write import (
     CORRECTIONS,
     INCIDENTS_NAMED,
@@ -53,6 +54,8 @@ from benchapp.incidents.pages.maintenance import MomentInput, convert_moments, f
 from benchapp.intake.normalize.batch import ImportRunning
 from benchapp.intake.posts.envelope import RELABELED
 from benchapp.models import Correction, CorrectionKind, CorrectionState, Role
+from benchapp.storage.pages.views import describe_joins
+from benchapp.storage.read.hosts import list_joins
 
 _ROWS_ON_A_PAGE: Final = 50
 _SELECTED_MAXIMUM: Final = 1000
@@ -316,38 +319,128 @@ def change_correction(request: HttpRequest, correction_id: int, act: str) -> Htt
 
 
 class RenameForm(forms.Form):
-    """Which host or pool, and its new name."""
+    """Which host or pool, and its new name; or which host it is, too."""
 
     scope = forms.CharField(max_length=260, widget=forms.HiddenInput)
     name = forms.CharField(label="New name", max_length=253, widget=WORD_INPUT)
+    is_merge = forms.BooleanField(
+        label="Merge with the host of this name",
+        required=False,
+        help_text="For one machine that has sent results under two names.",
+    )
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        if str(self["scope"].value()).startswith("pool:"):
+            del self.fields["is_merge"]
+
+
+class SplitForm(forms.Form):
+    """Which results of a host another machine measured; times are in the time zone of the reader."""
+
+    scope = forms.CharField(max_length=260, widget=forms.HiddenInput)
+    name = forms.CharField(label="Name of the other host", max_length=253, widget=WORD_INPUT)
+    filter = forms.CharField(
+        label="Its runs",
+        max_length=2000,
+        required=False,
+        widget=FILTER_INPUT,
+        help_text="Filter bar syntax: kernel:6.1* label.rack:r2.",
+    )
+    from_at = forms.CharField(label="From", max_length=40, required=False, widget=MomentInput)
+    to_at = forms.CharField(label="Until", max_length=40, required=False, widget=MomentInput)
+    zone = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)
+
+    def clean_zone(self) -> str:
+        """Return the time zone, of links that of the reader."""
+        return self.cleaned_data["zone"] or name_zone()
+
+    def clean(self) -> dict[str, Any]:
+        """Convert both times to UTC."""
+        super().clean()
+        convert_moments(self, "from_at", "to_at")
+        return self.cleaned_data
 
 
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 @needs_role(Role.ADMIN)
 def rename_scope(request: HttpRequest) -> HttpResponse:
-    """Show what a new name of a host or pool changes; POST renames it."""
+    """Show what a new name of a host or pool changes, or its merge with another host; POST does it."""
+
+    def find_act(values: dict[str, Any], **person: Any) -> RenameEffect | HostMove:
+        if values.get("is_merge"):
+            names = (values["scope"].removeprefix("host:"), values["name"])
+            return merge(*names, **person) if person else preview_merge(*names)
+        names = (values["scope"], values["name"])
+        return rename(*names, **person) if person else preview_rename(*names)
+
+    return _change_names(request, RenameForm, find_act, page="rename_scope", verb="Rename")
+
+
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+@needs_role(Role.ADMIN)
+def split_host(request: HttpRequest) -> HttpResponse:
+    """Show what goes to another host; POST moves it."""
+
+    def find_act(values: dict[str, Any], **person: Any) -> HostMove:
+        selection = Selection(values["filter"], values["from_at"], values["to_at"])
+        asked = (values["scope"].removeprefix("host:"), values["name"], selection)
+        return split(*asked, **person) if person else preview_split(*asked)
+
+    return _change_names(request, SplitForm, find_act, page="split_host", verb="Split")
+
+
+def _change_names(
+    request: HttpRequest,
+    form_class: type[forms.Form],
+    act: Callable[..., RenameEffect | HostMove],
+    *,
+    page: str,
+    verb: str,
+) -> HttpResponse:
+    """Show a form with the effect of what it gives, or do it. act: previews without a person."""
     given = request.POST if request.method == "POST" else request.GET
     scope = given.get("scope", "")
-    form = RenameForm(given if "name" in given else None, initial={"scope": scope})
+    form = form_class(given if "name" in given else None, initial={"scope": scope, "zone": name_zone()})
     effect = None
     try:
         if form.is_bound and form.is_valid():
             if request.method == "POST":
-                done = rename(**form.cleaned_data, by=read_person(request))
-                name = done.to_scope.partition(":")[2]
-                text = f"{done.from_scope.partition(':')[2]} is {name} now. The former name stays an alias."
-                messages.success(request, text, extra_tags="good")
-                if done.to_scope.startswith("host:"):
-                    return redirect("host_settings", name=name)
-                return redirect(f"{reverse('hosts')}?{urlencode({'q': write_scopes([done.to_scope])})}")
-            effect = preview_rename(**form.cleaned_data)
+                done = act(form.cleaned_data, by=read_person(request))
+                return _confirm(request, done)
+            effect = act(form.cleaned_data)
     except BadValue as error:
-        form.add_error("name" if error.field == "name" else None, f"{error}.")
+        form.add_error(error.field if error.field in ("name", "filter") else None, f"{error}.")
     context = {
         "form": form,
-        "place": scope.replace(":", " ", 1),
-        "effect": effect,
-        "saved": [format_count(count, noun) for noun, count in effect.saved] if effect else [],
+        "title": f"{verb} {scope.replace(':', ' ', 1)}",
+        "page": page,
+        "verb": "Merge" if isinstance(effect, HostMove) and page == "rename_scope" else verb,
+        "given": [(field.name, field.value()) for field in form if field.value()],
+        "renamed": effect if isinstance(effect, RenameEffect) else None,
+        "moved": effect if isinstance(effect, HostMove) else None,
+        "saved": [format_count(count, noun) for noun, count in effect.saved]
+        if isinstance(effect, RenameEffect)
+        else [],
     }
+    if isinstance(effect, RenameEffect):
+        context["incidents"] = effect.incidents
+    if isinstance(effect, HostMove):
+        context["incidents"] = effect.move.incidents
+        context |= describe_joins(list_joins(effect.move.joined_pairs))
     return render(request, "corrections/rename.html", context, status=400 if form.errors else 200)
+
+
+def _confirm(request: HttpRequest, done: RenameEffect | HostMove) -> HttpResponse:
+    if isinstance(done, HostMove):
+        runs = format_count(done.runs, "run")
+        confirm_change(request, f"{runs} of {done.from_host} moved to {done.to_host}.")
+        return redirect("host_settings", name=done.to_host)
+    name = done.to_scope.partition(":")[2]
+    text = f"{done.from_scope.partition(':')[2]} is {name} now. The former name stays an alias."
+    messages.success(request, text, extra_tags="good")
+    if done.to_scope.startswith("host:"):
+        return redirect("host_settings", name=name)
+    return redirect(f"{reverse('hosts')}?{urlencode({'q': write_scopes([done.to_scope])})}")

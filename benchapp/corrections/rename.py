@@ -18,6 +18,7 @@ from benchapp.framework.write.conflicts import BadValue, lock_incidents, retry_c
 from benchapp.incidents.write.incidents import Events, refresh_incidents
 from benchapp.intake.normalize.batch import IMPORT_LOCK
 from benchapp.models import (
+    SAMPLE_HOST,
     UNRESOLVED,
     AuditKind,
     Change,
@@ -88,9 +89,7 @@ def rename(scope: str, name: str, *, by: User | None = None, via: str = "") -> R
     kind, old = scope.split(":", 1)
     new = goal.partition(":")[2]
     Host.objects.filter(**{_COLUMN[kind]: old}).update(**{_COLUMN[kind]: new})
-    FormerName.objects.filter(scope=goal).delete()
-    FormerName.objects.filter(present=scope).update(present=goal)
-    FormerName.objects.create(scope=scope, present=goal, renamed_at=timezone.now())
+    add_former_name(scope, goal)
     _rekey_series(scope, goal)
     PooledEvaluation.objects.filter(scope=goal).delete()
     PooledEvaluation.objects.filter(scope=scope).update(scope=goal)
@@ -98,8 +97,7 @@ def rename(scope: str, name: str, *, by: User | None = None, via: str = "") -> R
     if kind == "pool":
         WantedSchedule.objects.filter(pool=old).update(pool=new)
         ConfirmationPolicy.objects.filter(pool=old).update(pool=new)
-    for _, row, column, value in _list_stored(scope, goal):
-        type(row)._default_manager.filter(pk=row.pk).update(**{column: value})
+    replace_stored(scope, goal)
     _rename_incidents(scope, goal)
     audit_kind = AuditKind.HOST if kind == "host" else AuditKind.POOL
     record_write(
@@ -107,6 +105,19 @@ def rename(scope: str, name: str, *, by: User | None = None, via: str = "") -> R
     )
     log.info(f"{kind}.renamed", before=old, after=new, by=by.username if by else "", via=via)
     return effect
+
+
+def add_former_name(scope: str, goal: str, *, undo: dict[str, Any] | None = None) -> None:
+    """Make a scope an alias of another one, and so its own aliases. undo: as in FormerName."""
+    FormerName.objects.filter(scope=goal).delete()
+    FormerName.objects.filter(present=scope).update(present=goal)
+    FormerName.objects.create(scope=scope, present=goal, renamed_at=timezone.now(), undo=undo)
+
+
+def replace_stored(scope: str, goal: str) -> None:
+    """Write another name into all that is stored and names a host or pool. Raises BadValue."""
+    for _, row, column, value in _list_stored(scope, goal):
+        type(row)._default_manager.filter(pk=row.pk).update(**{column: value})
 
 
 _COLUMN: Final = {"host": "name", "pool": "pool"}
@@ -120,14 +131,27 @@ def _check(scope: str, name: str) -> tuple[str, str]:
     scope = f"{kind}:{old.lower() if kind == 'host' else old}"
     scope = read_present_scopes([scope]).get(scope.lower(), scope)
     old = scope.partition(":")[2]
+    refuse_sample(scope)
     if not Host.objects.filter(**{_COLUMN[kind]: old}).exists():
         more = "" if kind == "host" else ", or has no hosts"
         raise BadValue("scope", f"{kind} {old[:100]} does not exist{more}")
+    goal = f"{kind}:{read_new_name(kind, scope, name)}"
+    return scope, goal
+
+
+def refuse_sample(scope: str) -> None:
+    """Raise BadValue for the host of the sample data, which counts leave out by its name."""
+    if scope == f"host:{SAMPLE_HOST}":
+        raise BadValue("scope", f"{SAMPLE_HOST} is the host of the sample data, and keeps its name")
+
+
+def read_new_name(kind: str, scope: str, name: str) -> str:
+    """Return a new name of a host or pool, or of a host that is split off it, in canonical form. Raises BadValue."""
     goal = f"{kind}:{_read_name(kind, name)}"
     if goal == scope:
         raise BadValue("name", "it has this name")
     _refuse_taken(kind, scope, goal)
-    return scope, goal
+    return goal.partition(":")[2]
 
 
 def _read_name(kind: str, name: str) -> str:

@@ -388,7 +388,11 @@ def _reread(ids: Sequence[int]) -> int:
 
 
 def remove_deleted_runs() -> int:
-    """Remove what was deleted more than 30 days ago for good, with raw output; return the number of deletions."""
+    """Remove what was deleted more than 30 days ago for good, with raw output; return the number of deletions.
+
+    Merges of hosts of then cannot be undone any more.
+    """
+    FormerName.objects.filter(renamed_at__lt=timezone.now() - DELETED_RUNS_KEPT).update(undo=None)
     over = Correction.objects.filter(
         kind=CorrectionKind.DELETION,
         canceled_at=None,

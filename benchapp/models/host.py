@@ -48,11 +48,16 @@ def _name_ranges(names: Sequence[str]) -> list[str]:
 
 
 class FormerName(models.Model):
-    """A name that a host or pool had: an alias. scope, present: host:NAME or pool:NAME, of then and of now."""
+    """A name that a host or pool had: an alias. scope, present: host:NAME or pool:NAME, of then and of now.
+
+    undo: of a host that was merged into another one, for 30 days: {host: its row, submissions, tokens: their ids,
+    aliases: scopes}.
+    """
 
     scope = models.CharField(max_length=260, unique=True)
     present = models.CharField(max_length=260)
     renamed_at = models.DateTimeField(help_text="server's clock")
+    undo = models.JSONField(null=True)
 
     def __str__(self) -> str:
         return f"{self.scope} is now {self.present}"

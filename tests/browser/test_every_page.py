@@ -83,6 +83,7 @@ PAGES = {
     "new deletion": "/corrections/delete?q=host:db-01",
     "new relabeling": "/corrections/relabel?q=host:db-01",
     "rename": "/rename?scope=host:db-01&name=web-01",
+    "split": "/split?scope=host:db-01",
     "dry run": "{dry_run}",
     "layouts": "/layouts/?iops=1",
     "layouts without a question": "/layouts/",

@@ -307,6 +307,8 @@ _BODIES: Final[dict[str, Json]] = {
         "changes": {"volume_type": "gp3", "label.rack": None},
         "reason": "a typing error in a cron job",
     },
+    "MergeInput": {"host": "db-01", "into": "web-01", "dry_run": True},
+    "SplitInput": {"host": "db-01", "name": "web-01", "filter": "kernel:6.1*", "dry_run": True},
     "RenameInput": {"scope": "host:db-01", "name": "web-01", "dry_run": True},
     "DetectionPolicyInput": {
         "metric": "iops",

@@ -65,6 +65,8 @@ urlpatterns = [
     path("corrections", corrections.Corrections.as_view(), name="api_corrections"),
     path("corrections/<int:correction_id>", corrections.OneCorrection.as_view(), name="api_correction"),
     path("renames", corrections.Renames.as_view(), name="api_renames"),
+    path("merges", corrections.Merges.as_view(), name="api_merges"),
+    path("splits", corrections.Splits.as_view(), name="api_splits"),
     path("detection-policies", detection_policies.DetectionPolicies.as_view(), name="api_detection_policies"),
     path(
         "detection-policies/<int:policy_id>",

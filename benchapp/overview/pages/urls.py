@@ -164,6 +164,7 @@ urlpatterns = [
     ),
     page("corrections/<int:correction_id>/", corrections.correction, "runs#correct-runs"),
     page("rename", corrections.rename_scope, "hosts#names"),
+    page("split", corrections.split_host, "hosts#names"),
     *(
         path(
             f"corrections/<int:correction_id>/{act}",

@@ -49,6 +49,7 @@ from tests.factories import (
     make_schedule_adoption,
     make_series,
     make_signed_link,
+    make_spare_hosts,
     make_submission,
     make_target,
     make_target_mapping,
@@ -112,6 +113,7 @@ def rows() -> Rows:
 
 def make_things() -> dict[str, Any]:
     """Make one of what has an address; return the path parameters that find them."""
+    make_spare_hosts()
     host = make_host("db-7", pool="")
     make_request_policy(host, quiet_hours=["08:00-18:00"])
     make_schedule_adoption(host)
@@ -218,7 +220,9 @@ EXAMPLES_OF_ANSWERS = [
     ("GET", "/api/v1/corrections/{correction_id}", {}, None),
     ("PATCH", "/api/v1/corrections/{correction_id}", {}, {"is_canceled": True}),
     ("DELETE", "/api/v1/corrections/{correction_id}", {}, None),
-    ("POST", "/api/v1/renames", {}, {"scope": "host:db-7", "name": "web-7", "dry_run": True}),
+    ("POST", "/api/v1/splits", {}, {"host": "spare-1", "name": "spare-2"}),
+    ("POST", "/api/v1/merges", {}, {"host": "spare-3", "into": "spare-1"}),
+    ("POST", "/api/v1/renames", {}, {"scope": "host:spare-1", "name": "spare-4"}),
     ("GET", "/api/v1/detection-policies", {}, None),
     (
         "POST",
