@@ -13,6 +13,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
+from benchapp.catalog.dimensions import CONDITIONS, FILTER_DIMENSIONS
 from benchapp.catalog.metrics import (
     UNKNOWN,
     describe_error,
@@ -76,8 +77,8 @@ def size(value: int | None) -> str:
 
 @register.filter
 def unbroken(value: str) -> str:
-    """Keep a number and the word after it on one line: "2 GiB", "8 × 1 job"."""
-    return _AFTER_NUMBER.sub("\\1\u00a0", value)
+    """Keep a number and the words around it on one line: "2 GiB", "QD 8 × 1 job"."""
+    return _AFTER_NUMBER.sub("\\1\u00a0", value).replace("QD ", "QD\u00a0")
 
 
 @register.filter
@@ -144,6 +145,20 @@ def options(choices: Iterable[tuple[str, str, bool]]) -> SafeString:
     made = [
         f'<option value="{escape(value)}"{" selected" if is_chosen else ""}>{escape(label)}</option>'
         for value, label, is_chosen in choices
+    ]
+    return mark_safe("".join(made))  # noqa: S308
+
+
+@register.filter
+def dimension_options(choices: Iterable[tuple[str, str, bool]]) -> SafeString:
+    """Format the options of a select of dimensions, grouped by what they describe; further ones begin with a comma."""
+    groups: dict[str, list[tuple[str, str, bool]]] = {}
+    for choice in choices:
+        dimension = (FILTER_DIMENSIONS | CONDITIONS).get(choice[0].removeprefix(","))
+        groups.setdefault(dimension.heading if dimension else "", []).append(choice)
+    made = [options(groups.pop("", ()))]
+    made += [
+        f'<optgroup label="{heading}">{options(members)}</optgroup>' for heading, members in groups.items()
     ]
     return mark_safe("".join(made))  # noqa: S308
 

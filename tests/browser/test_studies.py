@@ -154,3 +154,23 @@ def test_shared_study_is_readable_without_script(world: World, visit: Callable[.
     assert page.locator("table").count() >= 1
     page.get_by_role("link", name="Whole study").click()
     assert page.locator("[data-deferred]").count() == 5
+
+
+def test_study_is_presented_by_keys(world: World, visit: Callable[..., Watched]) -> None:
+    watched = visit(world.study)
+    page = watched.page
+    top = "document.querySelectorAll('.panel')[{}].getBoundingClientRect().top"
+
+    page.get_by_role("button", name="Present").click()
+    page.wait_for_selector(".presenting")
+    assert page.locator("header.bar").is_hidden()
+    page.keyboard.press("ArrowRight")
+    assert abs(page.evaluate(top.format(0))) < 2
+    page.keyboard.press("PageDown")
+    page.keyboard.press("ArrowLeft")
+    assert abs(page.evaluate(top.format(0))) < 2
+    assert (watched.complaints, watched.violations()) == ([], [])
+    page.keyboard.press("Escape")
+
+    page.wait_for_selector("html:not(.presenting)")
+    assert page.locator("header.bar").is_visible()

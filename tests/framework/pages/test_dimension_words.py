@@ -15,7 +15,7 @@ from benchapp.series.read.titles import describe_setting, describe_value, order_
         ("volume_count", 1, "1", "1 volume"),
         ("volume_count", 16, "16", "16 volumes"),
         ("provisioned_iops", 16_000, "16\u202f000", "16\u202f000 IOPS provisioned"),
-        ("iodepth", 32, "32", "depth 32"),
+        ("iodepth", 32, "32", "QD 32"),
         ("pattern", "randread", "random read", "random read"),
         ("pattern", "randrw write", "random read/write, writes", "random read/write, writes"),
         ("pattern", "randwrite sync", "random write, syncs", "random write, syncs"),

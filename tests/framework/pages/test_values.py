@@ -91,7 +91,7 @@ def test_command_is_quoted_for_a_shell() -> None:
 def test_number_and_unit_stay_on_one_line() -> None:
     shown = values.unbroken("4k read · QD 8 × 1 job · 2 GiB file")
 
-    assert shown == "4k read · iodepth 8\u00a0×\u00a01\u00a0job · 2\u00a0GiB file"
+    assert shown == "4k read · QD\u00a08\u00a0×\u00a01\u00a0job · 2\u00a0GiB file"
 
 
 def test_mapping_with_a_key_named_items_is_listed() -> None:

@@ -1,0 +1,52 @@
+// A study as slides: each chart fills the screen; keys move between them, Escape ends.
+const root = document.documentElement;
+const button = document.querySelector("[data-present]");
+const FORWARD = ["ArrowRight", "ArrowDown", "PageDown", " "];
+const BACK = ["ArrowLeft", "ArrowUp", "PageUp"];
+
+function listSlides() {
+  return [...document.querySelectorAll(".page > .section-head, .page > .panel")];
+}
+
+function isPresenting() {
+  return root.classList.contains("presenting");
+}
+
+function show(isOn) {
+  root.classList.toggle("presenting", isOn);
+  if (isOn) {
+    root.requestFullscreen?.().catch(() => {});
+    scrollTo(0, 0);
+  } else if (document.fullscreenElement) {
+    document.exitFullscreen();
+  }
+}
+
+function move(step) {
+  const slides = listSlides();
+  const tops = slides.map((slide) => Math.abs(slide.getBoundingClientRect().top));
+  const here = tops.indexOf(Math.min(...tops));
+  slides[Math.max(0, Math.min(slides.length - 1, here + step))].scrollIntoView();
+}
+
+if (button) {
+  button.hidden = false;
+  button.addEventListener("click", () => show(true));
+  document.addEventListener("fullscreenchange", () => {
+    if (!document.fullscreenElement) {
+      show(false);
+    }
+  });
+  document.addEventListener("keydown", (event) => {
+    // Within a chart, the arrows move along its values.
+    if (!isPresenting() || event.target.closest(".chart-box, input, select")) {
+      return;
+    }
+    if (event.key === "Escape") {
+      show(false);
+    } else if (FORWARD.includes(event.key) || BACK.includes(event.key)) {
+      event.preventDefault();
+      move(FORWARD.includes(event.key) ? 1 : -1);
+    }
+  });
+}
