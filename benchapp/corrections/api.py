@@ -10,7 +10,7 @@ from rest_framework import serializers
 from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 
-from benchapp.corrections.merge import HostMove, Selection, merge, preview_merge, preview_split, split
+from benchapp.corrections.merge import HostMove, SplitChoice, merge, preview_merge, preview_split, split
 from benchapp.corrections.read import list_corrections, read_correction
 from benchapp.corrections.rename import preview_rename, rename
 from benchapp.corrections.write import CORRECTIONS, RUNS_MAXIMUM, preview_correction
@@ -350,7 +350,7 @@ class Splits(ApiView):
         """Give results of a host to a new one, or back to one that was merged; a merge undoes it."""
         refuse_parameters(request)
         wanted = read_body(request, SplitInput)
-        selection = Selection(wanted["filter"], wanted["from_at"], wanted["to_at"])
+        selection = SplitChoice(wanted["filter"], wanted["from_at"], wanted["to_at"])
         asked = (wanted["host"], wanted["name"], selection)
         with map_errors({BadValue: bad_value}):
             effect = preview_split(*asked) if wanted["dry_run"] else split(*asked, **read_actor(request))

@@ -66,7 +66,7 @@ class HostMove:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class SplitChoice:
     """Which runs are split off: those of a filter in a time range, from inclusive, to exclusive."""
 
     filter: str = ""
@@ -117,7 +117,7 @@ def merge(name: str, into: str, *, by: User | None = None, via: str = "") -> Hos
     return effect
 
 
-def preview_split(name: str, new: str, selection: Selection) -> HostMove:
+def preview_split(name: str, new: str, selection: SplitChoice) -> HostMove:
     """Return what `split` would move; changes nothing. Raises BadValue."""
     host = _find_host("host", name)
     goal, submissions = _choose(host, new, selection)
@@ -126,7 +126,7 @@ def preview_split(name: str, new: str, selection: Selection) -> HostMove:
 
 @retry_conflicts
 @transaction.atomic
-def split(name: str, new: str, selection: Selection, *, by: User | None = None, via: str = "") -> HostMove:
+def split(name: str, new: str, selection: SplitChoice, *, by: User | None = None, via: str = "") -> HostMove:
     """Give results of a host to a new host in the same pool; `merge` undoes it. Raises BadValue.
 
     A name that was merged into the host, without a selection, gets back what it had.
@@ -170,7 +170,7 @@ def _describe(host: Host, goal: Host, runs: Sequence[int] | None) -> HostMove:
     )
 
 
-def _choose(host: Host, new: str, selection: Selection) -> tuple[Host, list[UUID]]:
+def _choose(host: Host, new: str, selection: SplitChoice) -> tuple[Host, list[UUID]]:
     """Return the new host, not saved, and the submissions that it gets: those with a run that matches."""
     if selection.is_empty:
         merged = _find_merged(host, new.strip().lower())

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from benchapp.catalog.dimensions import LABEL_PREFIX
 from benchapp.catalog.metrics import format_count, format_integer
-from benchapp.corrections.merge import HostMove, Selection, merge, preview_merge, preview_split, split
+from benchapp.corrections.merge import HostMove, SplitChoice, merge, preview_merge, preview_split, split
 from benchapp.corrections.read import (
     count_values,
     format_parameter,
@@ -385,7 +385,7 @@ def split_host(request: HttpRequest) -> HttpResponse:
     """Show what goes to another host; POST moves it."""
 
     def find_act(values: dict[str, Any], **person: Any) -> HostMove:
-        selection = Selection(values["filter"], values["from_at"], values["to_at"])
+        selection = SplitChoice(values["filter"], values["from_at"], values["to_at"])
         asked = (values["scope"].removeprefix("host:"), values["name"], selection)
         return split(*asked, **person) if person else preview_split(*asked)
 

@@ -156,7 +156,7 @@ def dimension_options(choices: Iterable[tuple[str, str, bool]]) -> SafeString:
     for choice in choices:
         dimension = (FILTER_DIMENSIONS | CONDITIONS).get(choice[0].removeprefix(","))
         groups.setdefault(dimension.heading if dimension else "", []).append(choice)
-    made = [options(groups.pop("", ()))]
+    made: list[str] = [options(groups.pop("", ()))]
     made += [
         f'<optgroup label="{heading}">{options(members)}</optgroup>' for heading, members in groups.items()
     ]

@@ -22,10 +22,10 @@ def test_chart_is_loaded_and_read_by_keyboard(visit: Callable[..., Watched]) -> 
         page.keyboard.press("ArrowLeft")
     expect(chart.locator("output")).to_contain_text("0 still open, 0 ended since")
     page.get_by_text("Data table and API").click()
-    with page.expect_download() as image:
-        page.get_by_role("button", name="PNG").click()
+    with page.expect_download() as table:
+        page.get_by_role("link", name="CSV").click()
 
-    assert image.value.suggested_filename == "regressions.png"
+    assert table.value.suggested_filename == "regressions.csv"
     assert watched.barriers() == []
     assert watched.complaints == []
 

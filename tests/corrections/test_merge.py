@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from benchapp.corrections.merge import Selection, merge, preview_merge, preview_split, split
+from benchapp.corrections.merge import SplitChoice, merge, preview_merge, preview_split, split
 from benchapp.framework.write.conflicts import BadValue
 from benchapp.intake.normalize.batch import normalize_batch
 from benchapp.judge import judge_due
@@ -57,7 +57,7 @@ def test_merged_hosts_have_one_history_and_a_split_undoes_it() -> None:
     token.refresh_from_db()
     assert token.host == Host.objects.get()
     assert Subscription.objects.get().filter == "host:db-1"
-    split("db-1", "db-2", Selection())
+    split("db-1", "db-2", SplitChoice())
     judge()
     assert_consistent()
     assert list_runs() == before
@@ -77,8 +77,8 @@ def test_incidents_and_changes_follow_a_merged_host() -> None:
     assert Incident.objects.filter(scope="host:db-4", title__startswith="db-4: IOPS").count() == 1
     merge("db-2", "db-3")
     assert_consistent()
-    split("db-3", "db-2", Selection())
-    split("db-4", "db-1", Selection())
+    split("db-3", "db-2", SplitChoice())
+    split("db-4", "db-1", SplitChoice())
     judge_due()
     assert_consistent()
     assert Incident.objects.filter(scope="host:db-1", title__startswith="db-1: IOPS").count() == 1
@@ -94,9 +94,9 @@ def test_results_of_another_machine_are_split_off_and_merging_undoes_it() -> Non
     judge()
     before = list_runs()
 
-    effect = preview_split("db-2", "web-1", Selection("label.rack:r2"))
+    effect = preview_split("db-2", "web-1", SplitChoice("label.rack:r2"))
     assert (effect.runs, effect.series_before, effect.series_after) == (3, 1, 2)
-    split("db-2", "web-1", Selection("label.rack:r2"))
+    split("db-2", "web-1", SplitChoice("label.rack:r2"))
     judge()
 
     assert_consistent()
@@ -117,10 +117,10 @@ def test_results_of_another_machine_are_split_off_and_merging_undoes_it() -> Non
     [
         (merge, ("db-1", "db-1"), "it is db-1 itself"),
         (merge, ("db-1", "db-9"), "host db-9 does not exist"),
-        (split, ("db-1", "web-1", Selection()), "say which runs: a filter or a time range"),
-        (split, ("db-1", "web-1", Selection("host:db-2")), "no run of db-1 matches"),
-        (split, ("db-1", "web-1", Selection("host:db-1")), "all runs of db-1 match: rename it instead"),
-        (split, ("db-1", "db-2", Selection("rw:randread")), "there is a host db-2 already"),
+        (split, ("db-1", "web-1", SplitChoice()), "say which runs: a filter or a time range"),
+        (split, ("db-1", "web-1", SplitChoice("host:db-2")), "no run of db-1 matches"),
+        (split, ("db-1", "web-1", SplitChoice("host:db-1")), "all runs of db-1 match: rename it instead"),
+        (split, ("db-1", "db-2", SplitChoice("rw:randread")), "there is a host db-2 already"),
     ],
 )
 def test_meaningless_merges_and_splits_are_refused(act: Any, arguments: tuple[Any, ...], text: str) -> None:

@@ -120,7 +120,7 @@ function startDrag(element, { getAxis, onRange }) {
       event.stopPropagation();
     }
   });
-  // A picture within a link would be dragged itself.
+  // An image within a link would be dragged instead.
   listen("dragstart", (event) => event.preventDefault());
   document.addEventListener("keydown", (event) => {
     if (event.key === "Escape" && range !== null) {
