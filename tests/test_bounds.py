@@ -348,7 +348,7 @@ def test_all_changes_of_an_incident_are_at_most_1000(viewer: Client) -> None:
     longest = Page(viewer.get(f"/incidents/{incident.pk}/?changes=all"))
 
     assert "Show 1\u202f000 of 1\u202f001 changes" in page.words
-    assert "1\u202f000 of 1\u202f001 changes. Show 20 only" in longest.words
+    assert "1\u202f000 of 1\u202f001 changes. Show 10 only" in longest.words
 
 
 def test_longest_documents_leave_every_answer_small() -> None:

@@ -167,7 +167,14 @@ def test_silence_is_judged_by_receipt_and_a_clock_that_is_wrong_is_shown(
 
 
 @pytest.mark.parametrize(
-    "date", ["yesterday", "", "Sat, 21 Nov 2026 12:00:00", "Sat, 99 Nov 99999 12:00:00 GMT"]
+    "date",
+    [
+        "yesterday",
+        "",
+        "Sat, 21 Nov 2026 12:00:00",
+        "Sat, 99 Nov 99999 12:00:00 GMT",
+        "Mon, 01 Jan 99999999999 00:00:00 GMT",
+    ],
 )
 def test_date_of_a_sender_that_is_no_time_is_no_error(
     date: str, client: Client, monkeypatch: pytest.MonkeyPatch

@@ -9,10 +9,11 @@ from uuid import UUID
 import orjson
 import structlog
 from django.db import connection, transaction
+from django.utils import timezone
 
 from benchapp.catalog.grammar import BadFilter, parse_filter
 from benchapp.corrections.rename import add_former_name, read_new_name, refuse_sample, replace_stored
-from benchapp.corrections.write import RUNS_MAXIMUM
+from benchapp.corrections.write import RUNS_MAXIMUM, has_due_corrections
 from benchapp.framework.read.pagination import match_times
 from benchapp.framework.write.audit import record_write
 from benchapp.framework.write.conflicts import BadValue, retry_conflicts
@@ -84,6 +85,13 @@ def preview_merge(name: str, into: str) -> HostMove:
     host, goal = _find_host("scope", name), _find_host("name", into)
     if host == goal:
         raise BadValue("name", f"it is {host.name} itself")
+    if goal.retired_at is not None:
+        raise BadValue("name", f"{goal.name} is retired: reactivate it first")
+    if Submission.objects.filter(host=host)[: RUNS_MAXIMUM + 1].count() > RUNS_MAXIMUM:
+        raise BadValue("scope", f"{host.name} has more than {RUNS_MAXIMUM} results")
+    if has_due_corrections():
+        # The filter of a deletion would match the runs of the other host.
+        raise BadValue("scope", "corrections of runs are in progress: wait until they are done")
     return _describe(host, goal, None)
 
 
@@ -96,19 +104,27 @@ def merge(name: str, into: str, *, by: User | None = None, via: str = "") -> Hos
     """
     wait_for_results()
     effect = preview_merge(name, into)
-    host, goal = Host.objects.get(name=effect.from_host), Host.objects.get(name=effect.to_host)
+    # Results that are being accepted wait, or have been waited for.
+    names = (effect.from_host, effect.to_host)
+    locked = {
+        each.name: each for each in Host.objects.select_for_update().filter(name__in=names).order_by("pk")
+    }
+    host, goal = (locked[each] for each in names)
     with connection.cursor() as cursor:
         cursor.execute(_REMEMBER, [host.pk])
         row = cursor.fetchone()[0]
     undo = orjson.loads(row) if isinstance(row, str | bytes) else row
     move_results(host, goal, text=f"with {host.name}, merged into {goal.name}")
     _reassign(host, goal, undo["submissions"])
-    ApiToken.objects.filter(host=host).update(host=goal)
+    tokens = ApiToken.objects.filter(host=host)
+    if host.retired_at is not None:
+        tokens.filter(revoked_at=None).update(revoked_at=timezone.now())
+    tokens.update(host=goal)
     Attempt.objects.filter(host=host).update(host=goal)
     RunRequest.objects.filter(host=host).update(host=goal)
     scope, to_scope = f"host:{host.name}", f"host:{goal.name}"
     _merge_mappings(scope, to_scope, goal)
-    replace_stored(scope, to_scope)
+    replace_stored(scope, to_scope, is_merge=True)
     add_former_name(scope, to_scope, undo=undo)
     PooledEvaluation.objects.filter(scope=scope).delete()
     Series.objects.filter(host=host).delete()
@@ -177,9 +193,8 @@ def _choose(host: Host, new: str, selection: SplitChoice) -> tuple[Host, list[UU
         if merged is None:
             raise BadValue("filter", "say which runs: a filter or a time range")
         own = Submission.objects.filter(host=host, pk__in=merged.undo["submissions"])
-        return Host(name=merged.name, pool=merged.undo["host"]["pool"]), list(
-            own.values_list("pk", flat=True)
-        )
+        pool = follow_name("pool", merged.undo["host"]["pool"])
+        return Host(name=merged.name, pool=pool), list(own.values_list("pk", flat=True))
     try:
         matched = match_runs(follow_names(parse_filter(selection.filter)))
     except BadFilter as error:
@@ -207,10 +222,13 @@ def _bring_back(host: Host, name: str) -> Host:
     merged = _find_merged(host, name)
     undo = merged.undo
     with connection.cursor() as cursor:
-        cursor.execute(_BRING_BACK, [orjson.dumps({**undo["host"], "run_count": 0}).decode()])
+        row = {**undo["host"], "run_count": 0, "pool": follow_name("pool", undo["host"]["pool"])}
+        cursor.execute(_BRING_BACK, [orjson.dumps(row).decode()])
     goal = Host.objects.get(name=name)
     ApiToken.objects.filter(host=host, pk__in=undo["tokens"]).update(host=goal)
-    FormerName.objects.filter(scope__in=undo["aliases"]).update(present=merged.scope)
+    FormerName.objects.filter(scope__in=undo["aliases"], present=f"host:{host.name}").update(
+        present=merged.scope
+    )
     merged.delete()
     return goal
 

@@ -114,9 +114,14 @@ def add_former_name(scope: str, goal: str, *, undo: dict[str, Any] | None = None
     FormerName.objects.create(scope=scope, present=goal, renamed_at=timezone.now(), undo=undo)
 
 
-def replace_stored(scope: str, goal: str) -> None:
-    """Write another name into all that is stored and names a host or pool. Raises BadValue."""
+def replace_stored(scope: str, goal: str, *, is_merge: bool = False) -> None:
+    """Write another name into all that is stored and names a host or pool. Raises BadValue.
+
+    is_merge: corrections keep the name, as they would match the runs of the other host when they are repeated.
+    """
     for _, row, column, value in _list_stored(scope, goal):
+        if is_merge and isinstance(row, Correction):
+            continue
         type(row)._default_manager.filter(pk=row.pk).update(**{column: value})
 
 
@@ -171,6 +176,8 @@ def _refuse_taken(kind: str, scope: str, goal: str) -> None:
     owner = read_present_scopes([goal]).get(goal.lower(), scope)
     if owner != scope:
         raise BadValue("name", f"{new} is a former name of {owner.replace(':', ' ', 1)}")
+    if FormerName.objects.filter(scope=goal, undo__isnull=False).exists():
+        raise BadValue("name", f"{new} was merged into this host: split it off first, without a filter")
     if Host.objects.filter(**{_COLUMN[kind]: new}).exists():
         more = "" if kind == "host" else ": move its hosts there instead"
         raise BadValue("name", f"there is a {kind} {new} already{more}")

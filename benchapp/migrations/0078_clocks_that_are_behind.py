@@ -17,4 +17,6 @@ class Migration(migrations.Migration):
                 null=True,
             ),
         ),
+        # Those of before are of results, and no request would end them.
+        migrations.RunSQL("UPDATE benchapp_host SET clock_offset_s = NULL", migrations.RunSQL.noop),
     ]

@@ -181,6 +181,8 @@ class AuditKind(models.TextChoices):
     BACKUP = "backup", "Backup"
     CONFIRMATION_POLICY = "confirmation_policy", "Confirmation policy"
     CORRECTION = "correction", "Correction"
+    # Of before: deletions are corrections.
+    DELETION = "deletion", "Deletion"
     DETECTION_POLICY = "detection_policy", "Detection policy"
     DRY_RUN = "dry_run", "Dry run"
     EMAIL_ADDRESS = "email_address", "E-mail address"

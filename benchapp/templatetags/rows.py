@@ -176,7 +176,7 @@ def _make_row(series: Any, group: str, hosts: str) -> str:
         f'<td class="select no-print">{_make_box(series, group)}</td>',
         f'<td class="name" title="{scope}">{host}</td>',
         f'<td class="phrase">{link}<span class="sub">{escape(unbroken(row.target_title))}</span></td>',
-        f'<td class="series-card {escape(series.kind)}">{line}</td>',
+        f'<td class="series-card minor {escape(series.kind)}">{line}</td>',
         f'<td class="number"{_make_title(level)}>{escape(series.level) or "–"}</td>',
         f'<td class="nowrap">{mark_text(series.mark) or _NO_CHANGE}</td>',
         f'<td class="number"{_make_title(series.spread_title)}>{escape(series.spread) or "–"}</td>',

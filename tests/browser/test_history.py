@@ -175,7 +175,7 @@ def test_several_series_are_walked_line_by_line(visit: Visit, world: World) -> N
 
     watched.page.keyboard.press("ArrowDown")
 
-    assert {first, readout(watched).split(" · ")[0]} == {"randread", "randwrite"}
+    assert {first, readout(watched).split(" · ")[0]} == {"random read", "random write"}
     assert watched.complaints == []
 
 

@@ -25,7 +25,7 @@ def test_chart_is_loaded_and_read_by_keyboard(visit: Callable[..., Watched]) -> 
     with page.expect_download() as table:
         page.get_by_role("link", name="CSV").click()
 
-    assert table.value.suggested_filename == "regressions.csv"
+    assert table.value.suggested_filename == "fleet-regressions.csv"
     assert watched.barriers() == []
     assert watched.complaints == []
 

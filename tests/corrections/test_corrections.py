@@ -297,7 +297,8 @@ def test_page_shows_the_effect_before_it_deletes(admin: Client) -> None:
     store(3)
     runs = list(Run.objects.order_by("started_at").values_list("pk", flat=True))
 
-    preview = Page(admin.get("/corrections/delete", {"selected": runs[:2]}))
+    answer = admin.get("/corrections/delete", {"selected": runs[:2]})
+    preview = Page(answer)
 
     assert "Delete 2 runs?" in preview.words
     assert "Affects 1 series on 1 host." in preview.words
@@ -307,7 +308,7 @@ def test_page_shows_the_effect_before_it_deletes(admin: Client) -> None:
         in Page(admin.post("/corrections/delete", {**given, "seen": "3"})).words
     )
     assert not Correction.objects.exists()
-    done = admin.post("/corrections/delete", {**given, "seen": "2"})
+    done = admin.post("/corrections/delete", {**given, "seen": answer.context["seen"]})
     deletion = Correction.objects.get()
     assert done["Location"] == f"/corrections/{deletion.pk}/"
     assert "0 of 2 runs deleted" in Page(admin.get(done["Location"])).words

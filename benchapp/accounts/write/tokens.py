@@ -28,6 +28,8 @@ _ALPHABET: Final = "abcdefghijklmnopqrstuvwxyz0123456789"
 _LAST_USED_RESOLUTION: Final = timedelta(minutes=10)
 # Less may be the time that a request takes, or a clock that was just set.
 _CLOCK_OFFSET_FROM_S: Final = 90
+# More has no meaning: a thousand days.
+_CLOCK_OFFSET_MAXIMUM_S: Final = 86_400_000
 ENROLLMENT_LIFETIME: Final = timedelta(hours=24)
 # A secret that was replaced because it leaked must not be valid for longer.
 OVERLAP_MAXIMUM: Final = timedelta(days=30)
@@ -253,7 +255,9 @@ def _note_use(token: ApiToken, now: datetime, sent_at: datetime | None) -> None:
 def _measure_offset(sent_at: datetime, now: datetime) -> int | None:
     """Return by how many seconds the clock of a sender is ahead; negative: behind; None up to 90 s."""
     offset_s = round((sent_at - now).total_seconds())
-    return None if abs(offset_s) <= _CLOCK_OFFSET_FROM_S else offset_s
+    if abs(offset_s) <= _CLOCK_OFFSET_FROM_S:
+        return None
+    return max(-_CLOCK_OFFSET_MAXIMUM_S, min(offset_s, _CLOCK_OFFSET_MAXIMUM_S))
 
 
 def _note_host(host_id: int, now: datetime, clock_offset_s: int | None) -> None:

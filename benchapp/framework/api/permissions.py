@@ -77,7 +77,7 @@ def _read_date(header: str) -> datetime | None:
     """Return the time of a header Date; None if it is missing or no time."""
     try:
         moment = parsedate_to_datetime(header)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 

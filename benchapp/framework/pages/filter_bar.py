@@ -165,7 +165,12 @@ def settle_filter(request: HttpRequest, bar: FilterBar, errors: Sequence[str] = 
     if bar.error is not None or errors:
         return refuse_address(request, errors, bar=bar)
     if bar.is_renamed:
-        messages.info(request, f"A host or pool of the filter was renamed. Present names: {bar.text}")
+        messages.info(
+            request,
+            f"A host or pool of the filter was renamed. Present names: {bar.text}",
+            # Not for the scripts of pages that update themselves.
+            fail_silently=True,
+        )
     return HttpResponseRedirect(bar.resolved_url) if bar.resolved_url else None
 
 

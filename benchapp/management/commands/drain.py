@@ -12,6 +12,7 @@ import structlog
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import InterfaceError, OperationalError, close_old_connections
 
+from benchapp.corrections.write import advance_corrections, has_due_corrections
 from benchapp.incidents.actions.triage import resolve_recovered
 from benchapp.intake.normalize.batch import normalize_batch
 from benchapp.intake.normalize.reparse import reparse_outdated
@@ -28,6 +29,7 @@ log = structlog.get_logger(__name__)
 _PAUSE_S = 1.0
 _JUDGING_INTERVAL_S = 2.0
 _NOTIFY_INTERVAL_S = 60.0
+_CORRECTING_S = 20.0
 
 
 class Command(BaseCommand):
@@ -67,7 +69,7 @@ class Command(BaseCommand):
                     continue
                 if not is_loop:
                     break
-                if self._try(reparse_outdated, is_loop=is_loop):
+                if self._try(_correct_or_reread, is_loop=is_loop):
                     continue
                 if time.monotonic() - notified_at >= _NOTIFY_INTERVAL_S:
                     self._try(_notify, is_loop=is_loop)
@@ -104,6 +106,12 @@ class Command(BaseCommand):
 def _process_one_batch() -> int:
     Heartbeat.objects.record(Pulse.WORKER)
     return normalize_batch().claimed
+
+
+def _correct_or_reread() -> int:
+    if has_due_corrections():
+        return int(advance_corrections(budget_s=_CORRECTING_S))
+    return reparse_outdated()
 
 
 def _judge_one_batch() -> int:

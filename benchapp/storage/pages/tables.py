@@ -58,7 +58,7 @@ COLUMNS: Final = {
     for column in (
         HostColumn("name", "Host"),
         HostColumn("pool", "Pool", css="minor"),
-        HostColumn("incidents", "Open regressions", is_descending_first=True),
+        HostColumn("incidents", "Open regressions", css="minor", is_descending_first=True),
         HostColumn("worst", "Worst change", is_descending_first=True),
         HostColumn("history", "History", unit="90 days, relative level"),
         HostColumn("kernel", "Kernel"),

@@ -333,7 +333,7 @@ def host_settings(request: HttpRequest, name: str) -> HttpResponse:
         "schedule_lines": list_lines(row),
         "no_schedule_reason": explain_no_schedule(row),
         "mappings": list_mappings(scopes),
-        "former_names": FormerName.objects.filter(present__in=scopes).order_by("-renamed_at"),
+        "former_names": FormerName.objects.filter(present__in=scopes).defer("undo").order_by("-renamed_at"),
         "mapping_scopes": [(scope, scope.replace(":", " ", 1)) for scope in scopes],
         "rereads": count_rereads(row.scope),
         "policy": read_request_policy(row.name),

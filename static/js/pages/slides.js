@@ -38,13 +38,18 @@ if (button) {
     }
   });
   document.addEventListener("keydown", (event) => {
-    // Within a chart, the arrows move along its values.
-    if (!isPresenting() || event.target.closest(".chart-box, input, select")) {
+    if (!isPresenting()) {
       return;
     }
     if (event.key === "Escape") {
       show(false);
-    } else if (FORWARD.includes(event.key) || BACK.includes(event.key)) {
+      return;
+    }
+    // Within a chart, the arrows move along its values; a space presses a button.
+    if (event.target.closest(".chart-box, input, select, button, summary, a")) {
+      return;
+    }
+    if (FORWARD.includes(event.key) || BACK.includes(event.key)) {
       event.preventDefault();
       move(FORWARD.includes(event.key) ? 1 : -1);
     }

@@ -34,9 +34,9 @@ function carry(one, fresh) {
   one.childNodes.forEach((child, place) => carry(child, fresh.childNodes[place]));
 }
 
-// What only a new page can start: scripts, and charts by their data.
+// What only a new page can start: scripts of the server, and charts by their data.
 function listScripts(page) {
-  return [...page.querySelectorAll("script")].map((script) => script.getAttribute("src") ?? script.textContent).join("\n");
+  return [...page.querySelectorAll("script[src^='/'], script[type='application/json']")].map((script) => script.getAttribute("src") ?? script.textContent).join("\n");
 }
 
 function listChildren(parent) {
@@ -125,6 +125,12 @@ function nameNews(news) {
   return found.slice(0, NAMES_MAXIMUM).join(", ") + more;
 }
 
+function hasInput() {
+  return [...document.querySelectorAll("main :is(textarea, input:not([type=hidden], [type=checkbox], [type=radio]))")].some(
+    (field) => field.value !== field.defaultValue,
+  );
+}
+
 function formatTime(at) {
   const { timeZone } = document.documentElement.dataset;
   return new Date(at).toLocaleTimeString("en-GB", { timeZone, hour: "2-digit", minute: "2-digit", timeZoneName: "short" });
@@ -166,7 +172,11 @@ async function ask() {
       failures = 0;
     }
     if (newer !== null && listScripts(newer.page) !== scripts) {
-      location.reload();
+      if (hasInput()) {
+        status.textContent = "A newer version of this page is available: reload it once your input is saved.";
+      } else {
+        location.reload();
+      }
       return;
     }
     if (newer !== null) {

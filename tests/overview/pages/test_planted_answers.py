@@ -648,7 +648,9 @@ def test_page_of_a_host_has_its_open_regressions_and_the_levels_of_its_patterns(
         assert ("1 open regression, IOPS" in words) == any(each.is_worse for each in own)
         for rw, name in (("read", "sequential read"), ("randwrite", "random write")):
             members = [each for each in own if each.rw == rw]
-            assert f" {name} {len(members)} " in levels
+            # The series before the level, in the row of the pattern.
+            count = re.search(r"(\d+) [\d\u202f.]+ (IOPS|MB/s)", levels.partition(f" {name}")[2])
+            assert count and int(count[1]) == len(members)
             for each in (each for each in members if each.is_worse):
                 assert f"since {fleet.at(each.step_days[-1]):%-d %b}" in levels
 

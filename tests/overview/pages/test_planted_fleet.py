@@ -244,7 +244,7 @@ def test_host_and_overview_show_the_largest_loss(fleet: Fleet, viewer: Client) -
     host = Page(viewer.get(f"/hosts/{DRIFTING}/")).words
     overview = Page(viewer.get("/")).words
 
-    assert f"1 open regression, IOPS {size} since {largest.began_at:%-d %b}." in host
+    assert f"1 open regression, IOPS {size} since {largest.began_at:%-d %b}" in host
     assert get_incident().title in host
     assert get_incident().title in overview
 

@@ -91,6 +91,10 @@ function startDrag(element, { getAxis, onRange }) {
     }
   });
   listen("pointermove", (event) => {
+    if (event.buttons === 0) {
+      // Released outside of the element.
+      pressed = null;
+    }
     const x = positionOf(event);
     const axis = pressed === null ? null : getAxis();
     if (axis === null || (range === null && Math.abs(x - pressed) < DRAG_FROM_PX)) {
