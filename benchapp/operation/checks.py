@@ -118,7 +118,7 @@ def log_warnings() -> None:
         log.warning("settings.check", id=message.id, problem=message.msg, hint=message.hint)
 
 
-@register()
+@register(Tags.security)
 def check_limits_file(app_configs: Any, **kwargs: Any) -> list[CheckMessage]:
     """Report a file of published limits that is not valid."""
     if not settings.LIMITS_FILE:

@@ -70,8 +70,10 @@ _HISTORY: Final = {
 _SETTINGS_NAME: Final = "settings.json"
 # Each can be in a file, which NAME_FILE names.
 _SECRETS: Final = ("BENCHAPP_SECRET_KEY", "BENCHAPP_EMAIL_URL", "BENCHAPP_OIDC_CLIENT_SECRET")
-_OF_THIS_MACHINE: Final = frozenset(
-    f"BENCHAPP_{name}" for name in ("DATA_DIR", "STATIC_ROOT", "INSTANCE_ID", "ROLE", "HEARTBEAT_FILE")
+# Places of this machine, and what clients of the API use.
+_LEFT_OUT: Final = frozenset(
+    f"BENCHAPP_{name}"
+    for name in ("DATA_DIR", "STATIC_ROOT", "INSTANCE_ID", "ROLE", "HEARTBEAT_FILE", "TOKEN", "URL")
 )
 
 
@@ -144,9 +146,7 @@ def collect_settings(home: Home | None, environ: Mapping[str, str]) -> dict[str,
     """
     base = (home and read_caller_environment(home)) or environ
     found = {
-        name: text
-        for name, text in base.items()
-        if name.startswith("BENCHAPP_") and name not in _OF_THIS_MACHINE
+        name: text for name, text in base.items() if name.startswith("BENCHAPP_") and name not in _LEFT_OUT
     }
     for name in _SECRETS:
         if path := found.pop(f"{name}_FILE", ""):

@@ -315,7 +315,9 @@ def build_environment(
 
 def read_environment(home: Home) -> dict[str, str] | None:
     """Return the environment of the processes of a running `up`; None if none runs, or if it is another user's."""
-    state, key, base = home.read_state(), home.read_secret("secret-key"), read_caller_environment(home)
+    state, base = home.read_state(), read_caller_environment(home)
+    # The key of another user's stack cannot be read, either.
+    key = None if base is None else home.read_secret("secret-key")
     if state is None or key is None or base is None:
         return None
     sockets = Path(state.socket_directory)

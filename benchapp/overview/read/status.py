@@ -85,12 +85,12 @@ class Status:
 
     @property
     def summary(self) -> str:
-        """Return "1 failure, 2 warnings" or "no findings"."""
+        """Return "1 failure, 2 warnings" or "all checks passed"."""
         counts = Counter(each.level for each in self.findings)
         bad = [
             (counts[level], level) for level in (FindingLevel.FAILURE, FindingLevel.WARNING) if counts[level]
         ]
-        return ", ".join(format_count(count, level) for count, level in bad) or "no findings"
+        return ", ".join(format_count(count, level) for count, level in bad) or "all checks passed"
 
 
 def read_status() -> Status:
@@ -203,7 +203,7 @@ def _check_backup() -> Finding:
     since = made_at or Submission.objects.aggregate(first=Min("received_at"))["first"]
     is_due = since is not None and timezone.now() - since > _BACKUP_AFTER
     text = f"The newest backup by manage.py backup was made {describe_age(made_at)}." if made_at else ""
-    text = text or "No backup by manage.py backup. Others are not seen."
+    text = text or "manage.py backup has made no backup. Other backups are not known here."
     if is_due and (made_at or (settings.DATA_DIR / "postgresql").exists()):
         return Finding("backup", "old", FindingLevel.WARNING, text, "Run manage.py backup, daily by a timer.")
     return report_ok("backup", text)
@@ -217,8 +217,8 @@ def _check_growth(storage: Storage) -> Finding:
     if storage.free_bytes is None:
         return report_ok("growth", f"{text}; its disk is not known to this server.")
     if storage.full_at is None:
-        return report_ok("growth", f"{text}: the disk is not full within a century.")
-    text += f": the disk is full on {format_day(storage.full_at)}."
+        return report_ok("growth", f"{text}: at this rate the disk lasts more than 100 years.")
+    text += f": at this rate the disk will be full on {format_day(storage.full_at)}."
     if storage.full_at - timezone.now() > timedelta(days=_FULL_WITHIN_DAYS):
         return report_ok("growth", text)
     return Finding(
