@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from benchapp.catalog.grammar import BadFilter, parse_filter
 from benchapp.corrections.rename import add_former_name, read_new_name, refuse_sample, replace_stored
-from benchapp.corrections.write import RUNS_MAXIMUM, has_due_corrections
+from benchapp.corrections.write import RUNS_MAXIMUM
 from benchapp.framework.read.pagination import match_times
 from benchapp.framework.write.audit import record_write
 from benchapp.framework.write.conflicts import BadValue, retry_conflicts
@@ -89,9 +89,6 @@ def preview_merge(name: str, into: str) -> HostMove:
         raise BadValue("name", f"{goal.name} is retired: reactivate it first")
     if Submission.objects.filter(host=host)[: RUNS_MAXIMUM + 1].count() > RUNS_MAXIMUM:
         raise BadValue("scope", f"{host.name} has more than {RUNS_MAXIMUM} results")
-    if has_due_corrections():
-        # The filter of a deletion would match the runs of the other host.
-        raise BadValue("scope", "corrections of runs are in progress: wait until they are done")
     return _describe(host, goal, None)
 
 

@@ -191,8 +191,7 @@ def _add(request: HttpRequest, entry: Correction) -> HttpResponse:
                 values = count_values(find_runs(entry))
             if entry.is_deletion or entry.changes or "apply" in request.POST:
                 effect = preview_correction(entry)
-                chosen = (entry.filter, entry.from_at, entry.to_at, entry.run_ids, entry.changes)
-                seen = f"{effect.runs} {' '.join(map(str, chosen))}"
+                seen = f"{effect.runs}{entry.changes or ''}"
             if effect and "apply" in request.POST and request.POST.get("seen") == seen:
                 created = CORRECTIONS.create(entry, by=read_person(request))
                 confirm_change(request, "Correction started. You can undo it on this page.")
