@@ -352,7 +352,7 @@ class SplitForm(forms.Form):
     zone = forms.CharField(required=False, max_length=64, widget=forms.HiddenInput)
 
     def clean_zone(self) -> str:
-        """Return the time zone, of links that of the reader."""
+        """Return the time zone; links use the zone of the reader."""
         return self.cleaned_data["zone"] or name_zone()
 
     def clean(self) -> dict[str, Any]:

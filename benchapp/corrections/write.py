@@ -230,7 +230,7 @@ def _select_runs(entry: Correction) -> QuerySet[Run]:
 
 @dataclass(frozen=True, slots=True)
 class CorrectionEffect:
-    """What a correction affects. emptied: series of which it has all runs; incidents: (id, title) of open ones.
+    """What a correction affects. emptied: series that lose all runs; incidents: (id, title) of open ones.
 
     values: of a relabeling, those of the runs now, with their number, by parameter; reread: what becomes of the series.
     """

@@ -60,8 +60,8 @@ _MOVE_CHANGES: Final = (
 class PoolMove:
     """What moves with results of a host to another scope. from_scope, to_scope: pool:NAME or host:NAME.
 
-    series: those with the results; joined_pairs: of these, those of which the new scope has results, each with its
-    series; shared: of these, those of which other results stay.
+    series: those with the results. joined_pairs: each series that joins one of the new scope, with that series.
+    shared: series that also keep other results.
     incidents: (id, title) of unresolved ones, newest first. more: series than before, negative for fewer.
     """
 

@@ -94,7 +94,7 @@ class Status:
 
 
 def read_status() -> Status:
-    """Check everything; about 25 queries, none of which reads the rows of measurements."""
+    """Check everything. About 25 queries; no query reads the rows of measurements."""
     database = check_database()
     if database.level != FindingLevel.OK:
         return Status(_sort([database, *_check_settings()]))
@@ -248,7 +248,7 @@ def _check_queries() -> Finding:
     )
 
 
-# Sizes as PostgreSQL knows them, of partitions in that of their table: no row is read.
+# Sizes as PostgreSQL knows them; a table includes its partitions. No row is read.
 _SIZES: Final = (
     "SELECT coalesce(pg_partition_root(oid), oid)::regclass::text, sum(pg_table_size(oid))::bigint,"
     " sum(pg_indexes_size(oid))::bigint FROM pg_class WHERE relkind = 'r'"
