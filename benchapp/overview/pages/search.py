@@ -1,6 +1,7 @@
-"""Search over hosts, series, runs, incidents, studies, pages and documentation; completions of a word in a filter."""
+"""Search over hosts, series, runs, pages, actions, terms, documentation and others; completions of words."""
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
@@ -19,11 +20,12 @@ from benchapp.catalog.spelling import suggest_corrections
 from benchapp.framework.pages.access import may_read
 from benchapp.framework.pages.filter_bar import describe_filter
 from benchapp.framework.pages.page_context import PAGES, SitePage, find_visitor, may_open
-from benchapp.models import User
-from benchapp.overview.pages.docs.views import TooManyWords, list_pages, search_pages
+from benchapp.models import DirectionName, User
+from benchapp.overview.pages.docs.pages import API_REFERENCE_PATH, ENTRY_LEVEL
+from benchapp.overview.pages.docs.views import TooManyWords, list_pages, read_page, search_pages
 from benchapp.overview.read.search import SEARCHES, SearchHit, SearchKind, rank_match, search_series
 from benchapp.reports.pages.saved_views import list_view_lines
-from benchapp.series.read.dimension_values import list_known_values, read_known_values
+from benchapp.series.read.dimension_values import read_known_values
 
 COMPLETIONS_MAXIMUM: Final = 8
 # Phrases have synonyms, as "random read" and "rand reads": some are enough.
@@ -69,6 +71,26 @@ _FILTERED: Final = (
     ("Matrix", "matrix", True),
     ("Runs", "runs", False),
 )
+# What people come to do, in their words: label, page, what follows its address, other words.
+_ACTIONS: Final = (
+    ("Add a host", "hosts", "#add", "enroll install agent machine"),
+    ("Rename a host or pool", "rename_scope", "", "name change alias"),
+    ("Merge hosts that are one machine", "rename_scope", "", "join duplicate"),
+    ("Split a host that was two machines", "split_host", "", "separate"),
+    ("Plan an event", "add_planned_event", "", "maintenance window expected change note"),
+    ("Create a token", "tokens", "", "new API key access"),
+    ("Invite a user", "people", "#invite", "new person account colleague"),
+    ("Change a threshold", "add_detection_policy", "", "policy sensitivity noise minimum"),
+    ("Get notices", "add_subscription", "", "subscribe notify e-mail slack webhook"),
+    ("Run an A/B experiment", "experiment", "", "test arms"),
+    ("Change time zone, units or theme", "account", "#preferences", "settings dark preferences"),
+    ("Change the password", "account", "#password", "settings"),
+)
+# Forms that take the host or pool.
+_OF_A_SCOPE: Final = ("rename_scope", "split_host")
+_SMALL_WORDS: Final = frozenset({"a", "an", "the", "to", "how", "do", "i", "my", "of"})
+_COMPARE: Final = re.compile(r"^(?:compare|diff|difference)\s+(?:between\s+)?", re.IGNORECASE)
+_AGAINST: Final = re.compile(r"\s+(?:vs\.?|versus|against|with|and|to)\s+", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,17 +113,21 @@ class ResultGroup:
     more_url: str = ""
 
 
-def find_results(text: str, visitor: User | None) -> list[ResultGroup]:
+def find_results(text: str, visitor: User | None, known: Sequence[tuple[str, str]] = ()) -> list[ResultGroup]:
     """Return the groups with results, best first; for "" the pages. At most RESULTS_MAXIMUM results of each kind.
 
-    visitor: of a page that this visitor may read; pages and actions are those of its role. Eleven queries.
+    visitor: of a page that this visitor may read; pages and actions are those of its role. known: of
+    `read_known_values`. Ten queries.
     """
     destinations = [each for each in PAGES.values() if each.label and may_open(each, visitor)]
     if not text:
         return [ResultGroup("Pages", [SearchResult(each.label, each.url) for each in destinations], 0)]
     groups = [
-        *_find_filtered(text),
+        _find_comparison(text, known),
+        *_find_filtered(text, known),
+        _find_actions(text, visitor, known),
         _find_destinations(text, destinations),
+        _find_terms(text),
         _find_saved_views(text, visitor),
         *(_find_kind(kind, text) for kind in _TITLES),
         _find_documentation(text),
@@ -109,13 +135,72 @@ def find_results(text: str, visitor: User | None) -> list[ResultGroup]:
     return sorted((group for group in groups if group.results), key=lambda group: group.rank)
 
 
-def list_corrections(text: str) -> list[SearchResult]:
-    """Return searches for the text with its misspelled words replaced; one query."""
-    found = suggest_corrections(text, list_known_values())
+def list_corrections(text: str, known: Sequence[tuple[str, str]]) -> list[SearchResult]:
+    """Return searches for the text with its misspelled words replaced."""
+    found = suggest_corrections(text, [value for _, value in known])
     return [SearchResult(each, f"{reverse('search')}?{urlencode({'text': each})}") for each in found]
 
 
-def _find_filtered(text: str) -> list[ResultGroup]:
+def _find_comparison(text: str, known: Sequence[tuple[str, str]]) -> ResultGroup:
+    """Return the comparison of two names, as "db-03 vs db-05", "compare gp3 io2" or "run 41 and run 42"."""
+    words = _COMPARE.sub("", text)
+    sides = _AGAINST.split(words) if _AGAINST.search(words) else words.split()
+    names = {value.lower(): (name, value) for name, value in known if name in FILTER_DIMENSIONS}
+    read = [_read_side(side, names) for side in sides]
+    # Without a word that asks for it, two values of one dimension are compared; others are a filter.
+    is_asked = words != text or len(text.split()) > 2
+    if (
+        len(read) != 2
+        or not all(value for _, _, value in read)
+        or (not is_asked and read[0][0] != read[1][0])
+    ):
+        return ResultGroup("Compare", [], _NO_RANK)
+    query = {f"{side}{suffix}": value for side, (_, suffix, value) in zip("ab", read, strict=True)}
+    result = SearchResult(f"Compare {sides[0]} with {sides[1]}", f"{reverse('compare')}?{urlencode(query)}")
+    return ResultGroup("Compare", [result], -1)
+
+
+def _read_side(text: str, names: Mapping[str, tuple[str, str]]) -> tuple[str, str, str]:
+    """Return dimension, suffix of the parameter and value of one side of a comparison; value "" for other words."""
+    if known := names.get(text.lower()):
+        return known[0], "", write_filter(Filter().with_value(*known))
+    if run := re.fullmatch(r"(?:run |#)(\d{1,18})", text, re.IGNORECASE | re.ASCII):
+        return "run", "_run", run[1]
+    try:
+        found = parse_query(text).filter
+    except BadFilter:
+        return "", "", ""
+    return text, "", write_filter(found) if found.terms else ""
+
+
+def _find_actions(text: str, visitor: User | None, known: Sequence[tuple[str, str]]) -> ResultGroup:
+    """Return the actions that this visitor may do; "rename db-03" leads to the form with this host."""
+    scopes = {value.lower(): f"{name}:{value}" for name, value in known if name in ("host", "pool")}
+    scope = next((scopes[word] for word in text.lower().split() if word in scopes), "")
+    asked = " ".join(word for word in text.split() if word.lower() not in scopes)
+    ranked = [
+        (rank, SearchResult(label, f"{reverse(page)}{suffix}{query}", scope if query else ""))
+        for label, page, suffix, words in _ACTIONS
+        if asked and may_open(PAGES[page], visitor) and (rank := _rank_words(asked, label, words)) is not None
+        for query in [f"?{urlencode({'scope': scope})}" if scope and page in _OF_A_SCOPE else ""]
+    ]
+    ranked.sort(key=lambda pair: pair[0])
+    return ResultGroup("Actions", [result for _, result in ranked[:RESULTS_MAXIMUM]], _find_best(ranked))
+
+
+def _find_terms(text: str) -> ResultGroup:
+    """Return the terms of the glossary, with their definitions."""
+    glossary = read_page("glossary")
+    ranked = [
+        (rank, SearchResult(term.title, f"{glossary.url}#{term.anchor}", term.text))
+        for term in (glossary.sections if glossary else ())
+        if term.level == ENTRY_LEVEL and (rank := rank_match(text, term.title)) is not None
+    ]
+    ranked.sort(key=lambda pair: pair[0])
+    return ResultGroup("Glossary", [result for _, result in ranked[:RESULTS_MAXIMUM]], _find_best(ranked))
+
+
+def _find_filtered(text: str, known: Sequence[tuple[str, str]]) -> list[ResultGroup]:
     """Return the series that match the text as a filter, and the pages that show them."""
     try:
         query = parse_query(text)
@@ -123,7 +208,8 @@ def _find_filtered(text: str) -> list[ResultGroup]:
         return []
     if query.filter == Filter():
         return []
-    rows = search_series(query.filter, limit=RESULTS_MAXIMUM)
+    texts = [*DirectionName.values, *(value for _, value in known)]
+    rows = search_series(query.filter, texts, limit=RESULTS_MAXIMUM)
     # A phrase or term is a filter whatever it matches; words alone may be a name.
     rank = 0 if query.filter.terms else _NO_RANK - 1
     pages = _link_filtered(text, query) if rows or query.filter.terms else []
@@ -152,7 +238,7 @@ def _find_destinations(text: str, destinations: Iterable[SitePage]) -> ResultGro
     ranked = [
         (rank, SearchResult(each.label, each.url))
         for each in destinations
-        if (rank := _rank_destination(text, each)) is not None
+        if (rank := _rank_words(text, each.label, each.words)) is not None
     ]
     ranked.sort(key=lambda pair: pair[0])
     return ResultGroup("Pages", [result for _, result in ranked[:RESULTS_MAXIMUM]], _find_best(ranked))
@@ -168,11 +254,17 @@ def _find_saved_views(text: str, visitor: User | None) -> ResultGroup:
     return ResultGroup("Saved views", [result for _, result in ranked[:RESULTS_MAXIMUM]], _find_best(ranked))
 
 
-def _rank_destination(text: str, destination: SitePage) -> int | None:
-    rank = rank_match(text, destination.label)
-    if rank is None and rank_match(text, f"{destination.label} {destination.words}") is not None:
+def _rank_words(text: str, label: str, words: str) -> int | None:
+    """Return the rank of a label, or _NO_RANK if other words for it match; "add host" is "Add a host"."""
+    asked, label = _drop_small_words(text) or text, _drop_small_words(label)
+    rank = rank_match(asked, label)
+    if rank is None and rank_match(asked, f"{label} {words}") is not None:
         return _NO_RANK
     return rank
+
+
+def _drop_small_words(text: str) -> str:
+    return " ".join(word for word in text.split() if word.lower() not in _SMALL_WORDS)
 
 
 def _find_best(ranked: Sequence[tuple[int, SearchResult]]) -> int:
@@ -203,8 +295,10 @@ def _find_documentation(text: str) -> ResultGroup:
         return ResultGroup("Documentation", [], _NO_RANK)
     results = [
         SearchResult("".join(part["text"] for part in hit["section"]) or hit["page"], hit["url"], hit["page"])
-        for hit in hits["hits"][:RESULTS_MAXIMUM]
-    ]
+        # The reference has an entry for each operation, on two pages.
+        for hit in sorted(hits["hits"], key=lambda hit: hit["url"].startswith(API_REFERENCE_PATH))
+        if hit["page"] != "Glossary"
+    ][:RESULTS_MAXIMUM]
     more = f"{reverse('docs_search')}?{urlencode({'q': text})}" if hits["count"] > RESULTS_MAXIMUM else ""
     return ResultGroup("Documentation", results, _NO_RANK + 1, more)
 
@@ -242,9 +336,14 @@ def _render(request: HttpRequest, template: str) -> HttpResponse:
     if len(text) > TEXT_MAXIMUM:
         error = f"The search takes at most {TEXT_MAXIMUM} characters; this text has {len(text)}."
         return render(request, template, {"text": text, "error": error}, status=400)
+    known = read_known_values() if text else []
+    groups = find_results(text, find_visitor(request), known)
+    # Words of an action are no misspelled values.
+    is_found = not text or any(group.title in ("Compare", "Actions") and group.rank <= 1 for group in groups)
     context = {
         "text": text,
         "text_maximum": TEXT_MAXIMUM,
-        "groups": find_results(text, find_visitor(request)),
+        "groups": groups,
+        "corrections": () if is_found else list_corrections(text, known),
     }
-    return render(request, template, context | {"corrections": list_corrections(text) if text else []})
+    return render(request, template, context)

@@ -169,7 +169,7 @@ function makeDialog() {
     autocomplete: "off",
     autocapitalize: "off",
     spellcheck: "false",
-    placeholder: "Host, series, run, incident, page or filter",
+    placeholder: "Host, run, page, action, term or filter",
     role: "combobox",
     "aria-label": "Search",
     "aria-autocomplete": "list",

@@ -69,7 +69,8 @@ def make_page(url: str, title: str, html: SafeString) -> DocumentationPage:
 def split_sections(title: str, html: str) -> tuple[PageSection, ...]:
     """Return the sections of a page in order. title: of the page, and so of the text before the first heading.
 
-    A section begins at a heading with an id, or at a `<div id>` whose title is its `<dt>`.
+    A section begins at a heading with an id, at a `<div id>`, whose title is its `<dt>`, or at a `<tr id>`, whose title
+    is its first cell.
     """
     reader = _SectionReader(title)
     reader.feed(html)
@@ -106,9 +107,9 @@ class _SectionReader(HTMLParser):
         if tag in _HEADINGS and anchor:
             self.drafts.append(_Draft(int(tag[1]), anchor))
             self._in_title = True
-        elif tag == "div" and anchor:
+        elif tag in ("div", "tr") and anchor:
             self.drafts.append(_Draft(ENTRY_LEVEL, anchor))
-        elif tag == "dt" and self.drafts[-1].level == ENTRY_LEVEL:
+        elif tag in ("dt", "td") and self.drafts[-1].level == ENTRY_LEVEL and not self.drafts[-1].title:
             self._in_title = True
         elif tag == "button" or attributes.get("class") == "heading-link":
             self._skipped = tag
@@ -118,7 +119,7 @@ class _SectionReader(HTMLParser):
     def handle_endtag(self, tag: str) -> None:
         if tag == self._skipped:
             self._skipped = ""
-        if tag in _HEADINGS or tag == "dt":
+        if tag in _HEADINGS or tag in ("dt", "td"):
             self._in_title = False
         if tag in _BLOCKS:
             self.drafts[-1].text.append(" ")
@@ -261,6 +262,7 @@ def _open_table(
 ) -> str:
     # A table of Markdown has no caption: its name is the heading above it, with a number, as names are unique.
     env["tables"] += 1
+    env["has_terms"] = tokens[index + 4].content == "term"
     return format_html(
         '<div class="table-box" tabindex="0" role="region" aria-label="Table {}: {}"><table>\n',
         env["tables"],
@@ -272,6 +274,14 @@ def _close_table(
     renderer: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: Env
 ) -> str:
     return "</table></div>\n"
+
+
+def _open_row(
+    renderer: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: Env
+) -> str:
+    if not env["has_terms"] or tokens[index + 1].tag == "th":
+        return "<tr>\n"
+    return format_html('<tr id="{}">\n', make_anchor(read_plain_text(tokens[index + 2])))
 
 
 def _open_cell(
@@ -308,6 +318,7 @@ def _make_markdown() -> MarkdownIt:
         "code_block": _write_code,
         "table_open": _open_table,
         "table_close": _close_table,
+        "tr_open": _open_row,
         "th_open": _open_cell,
         "td_open": _open_cell,
         "link_open": _open_link,

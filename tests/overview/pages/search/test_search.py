@@ -133,6 +133,35 @@ def test_actions_are_those_of_the_role(visitor: Callable[[Role], Client], client
     assert anonymous == {url for url, row in rows.items() if row.public or row == EVERYBODY}
 
 
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("add host", "/hosts/#add"),
+        ("How do I add a host", "/hosts/#add"),
+        ("rename db-03", "/rename?scope=host%3Adb-03"),
+        ("invite user", "/people/#invite"),
+        ("create token", "/tokens/"),
+        ("plan event", "/maintenance/add"),
+        ("delete runs", "/corrections/delete"),
+        ("level", "/docs/glossary#level"),
+        ("compare db-03 DB-05", "/compare/?a=host%3Adb-03&b=host%3Adb-05"),
+        ("db-03 vs db-05", "/compare/?a=host%3Adb-03&b=host%3Adb-05"),
+        ("db-03 db-05", "/compare/?a=host%3Adb-03&b=host%3Adb-05"),
+        ("random read vs random write", "/compare/?a=pattern%3Arandread&b=pattern%3Arandwrite"),
+        ("run 41 and run 42", "/compare/?a_run=41&b_run=42"),
+    ],
+)
+def test_what_people_type_leads_there_first(text: str, first: str, admin: Client) -> None:
+    make_host("db-03")
+    make_host("db-05")
+
+    assert find(admin, text).links[0] == first
+
+
+def test_viewers_find_no_actions_of_admins(viewer: Client) -> None:
+    assert "/people/#invite" not in find(viewer, "invite user").links
+
+
 # What no menu leads to: the search, forms of strangers, pages of a part or that need an argument, and redirects.
 NOT_LISTED = {
     "search/",
@@ -186,7 +215,7 @@ def test_search_takes_a_fixed_number_of_queries(
     make_series([1.0], host=make_host("db-01"))
     find(viewer, "db")
 
-    with django_assert_max_num_queries(13):  # type: ignore[attr-defined]
+    with django_assert_max_num_queries(12):  # type: ignore[attr-defined]
         find(viewer, "db")
 
 
