@@ -31,12 +31,14 @@ from benchapp.incidents.read.benchmark_health import (
     read_benchmark_health,
 )
 from benchapp.incidents.read.series_status import list_detection_status
-from benchapp.incidents.rules.benchmark_health import PERIOD_DAYS, VerdictCounts
+from benchapp.incidents.rules.benchmark_health import FINDING_SUMMARIES, PERIOD_DAYS, VerdictCounts
 from benchapp.models import SAMPLE_HOST, DetectionStatus, name_scopes
 from benchapp.series.read.dimension_values import has_series
 from benchapp.series.read.selected_levels import match_span
 
 ROWS_ON_A_PAGE: Final = 100
+# Of the rows with findings, which fill the first screen.
+FINDINGS_ON_A_PAGE: Final = 20
 # Hosts and workloads with most incidents; the rest is in their own rows above.
 _VERDICT_ROWS: Final = 12
 _GROUPINGS: Final[dict[HealthGrouping, str]] = {
@@ -71,8 +73,8 @@ def benchmark_health(request: HttpRequest) -> HttpResponse:
         now=timezone.now(),
         within=within,
         without=SAMPLE_HOST,
-        offset=(page - 1) * ROWS_ON_A_PAGE,
-        limit=ROWS_ON_A_PAGE,
+        offset=(page - 1) * FINDINGS_ON_A_PAGE,
+        limit=FINDINGS_ON_A_PAGE,
     )
     metrics, links = turn_page(
         request,
@@ -81,7 +83,7 @@ def benchmark_health(request: HttpRequest) -> HttpResponse:
             status, bar.filter, within=within, after=after, limit=ROWS_ON_A_PAGE
         ),
     )
-    has_more = health.row_count > page * ROWS_ON_A_PAGE
+    has_more = health.row_count > page * FINDINGS_ON_A_PAGE
     context = {
         **links,
         "title": _describe_health(health, grouping),
@@ -98,8 +100,9 @@ def benchmark_health(request: HttpRequest) -> HttpResponse:
         "groupings": [(value, label, value == grouping) for value, label in _GROUPINGS.items()],
         "statuses": [(value, label, value == status) for value, label in _STATUSES.items()],
         "status": status,
+        "shows_status": status or "after" in request.GET,
         "lines": [_describe_row(row, bar.filter, grouping) for row in health.rows],
-        "summary": _summarize(health),
+        "summary": f"{_count_findings(health)}{_summarize(health)}",
         "tables": _make_tables(health),
         "metrics": [
             (series, result, CATALOG[result.metric].short, describe_detection(result))
@@ -176,6 +179,12 @@ def _describe_proposal(proposed: HealthProposal) -> str:
     )
 
 
+def _count_findings(health: BenchmarkHealth) -> str:
+    """Return how many rows have each finding: "4 too noisy for detection, 1 never changed. "; "" without any."""
+    counts = [f"{format_integer(count)} {FINDING_SUMMARIES[code]}" for code, count in health.finding_counts]
+    return f"{', '.join(counts)}. " if counts else ""
+
+
 def _summarize(health: BenchmarkHealth) -> str:
     """Return the precision of the period in a sentence."""
     total = health.total
@@ -186,7 +195,7 @@ def _summarize(health: BenchmarkHealth) -> str:
     reported = f"{count} {verb} reported in the last {PERIOD_DAYS} days"
     rated, noise = total.verdicts.rated, total.verdicts.noise
     if not rated:
-        return f"{reported}; none has a verdict. Resolve incidents with a verdict to see how many were true."
+        return f"{reported}; none has a verdict yet."
     precision = _format_precision(total.verdicts)
     warning = " More than a third of them are noise." if total.verdicts.is_mostly_noise else ""
     return f"{reported}; {rated} with a verdict: {rated - noise} true, {noise} noise (precision {precision}).{warning}"

@@ -78,12 +78,14 @@ class BenchmarkHealth:
     """Findings of a page, and verdicts.
 
     rows: those with findings, most findings first, of the page. row_count: of all pages; healthy_count: without
-    findings. series_count: series that were looked at; is_cut: there are more. total: incidents of the period.
+    findings; finding_counts: rows of all pages by the code of a finding, most first. series_count: series that were
+    looked at; is_cut: there are more. total: incidents of the period.
     """
 
     rows: tuple[HealthRow, ...]
     row_count: int
     healthy_count: int
+    finding_counts: tuple[tuple[str, int], ...]
     series_count: int
     is_cut: bool
     total: VerdictRow
@@ -160,6 +162,9 @@ def read_benchmark_health(
         ),
         row_count=len(problems),
         healthy_count=len(rows) - len(problems),
+        finding_counts=tuple(
+            Counter(finding.code for row in problems for finding in row.findings).most_common()
+        ),
         series_count=len(series),
         is_cut=is_cut,
         total=VerdictRow("", len(recent), _count_verdicts(recent)),

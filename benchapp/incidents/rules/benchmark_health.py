@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Final
 
+from benchapp.catalog.metrics import format_percent
+
 PERIOD_DAYS: Final = 90
 # Incidents of one series in the period: more than one a month.
 MANY_OF_A_SERIES: Final = 4
@@ -98,6 +100,19 @@ class HealthFinding:
     remedy: str
 
 
+# What each finding says about how many series, hosts or profiles: "4 too noisy for detection".
+FINDING_SUMMARIES: Final = {
+    "no-data": "without recent runs",
+    "unresolved": f"with incidents open for more than {UNRESOLVED_DAYS} days",
+    "mostly-noise": "with incidents that are mostly noise",
+    "many-incidents": "with many incidents",
+    "high-spread": "too noisy for detection",
+    "spread-increased": "with more spread than before",
+    "two-states": "alternating between two states",
+    "never-changed": "never changed",
+}
+
+
 def find_health_problems(facts: HealthFacts) -> tuple[HealthFinding, ...]:
     """Return the findings, the most urgent first; () for a benchmark without any."""
     found = (
@@ -161,7 +176,7 @@ def _find_noisy(facts: HealthFacts) -> HealthFinding | None:
     if not facts.noisy_count or facts.noisy_count < NOISY_SHARE * facts.series_count:
         return None
     smallest = facts.smallest_detectable_change
-    size = f"; the smallest detectable change is {smallest * 100:.0f} %" if smallest is not None else ""
+    size = f"; the smallest detectable change is {format_percent(smallest)}" if smallest is not None else ""
     which = f"{facts.noisy_count} of {facts.series_count} series are " if facts.is_group else ""
     steps = ["Run longer or with a ramp time", *(["use direct I/O"] if facts.buffered_count else [])]
     return HealthFinding(
