@@ -48,7 +48,6 @@ VERDICT_TEXTS: Final[Mapping[Verdict, str]] = {
     "misses": "misses",
     "unknown": "unknown",
 }
-_GB: Final = 10**9
 _LARGE_BLOCKS: Final = 64 * 2**10
 _LACKING: Final[Mapping[RequiredName, str]] = {
     "iops": "IOPS",
@@ -81,21 +80,29 @@ def format_layouts_title(ranking: LayoutRanking) -> str:
         return "No measured layout meets the requirement"
     best = met[0]
     if best.price is None:
-        return f"{best.layout.title} meets the requirement with the largest margin"
+        return f"{best.layout.short_title} meets the requirement with the largest margin"
     if best.least_price is None:
-        return f"{best.layout.title} meets the requirement; its price is unknown"
+        return f"{best.layout.short_title} meets the requirement; its price is unknown"
     price = describe_price(best, ranking.currency)
-    return f"{best.layout.title} meets the requirement for {price} per month"
+    return f"{best.layout.short_title} meets the requirement for {price} per month"
 
 
 def describe_price(row: RankedLayout, currency: str) -> str:
-    """Return the price, with "at least" where something provisioned is not recorded; with "(volumes only)" where the
-    price of the instance is unknown."""
-    text = format_money(row.least_price, currency)
+    """Return the price with its notes: "at least USD 64.21 (volumes only)"."""
+    text, notes = format_money(row.least_price, currency), list_price_notes(row)
+    text = f"at least {text}" if "at least" in notes else text
+    return f"{text} (volumes only)" if "volumes only" in notes else text
+
+
+def list_price_notes(row: RankedLayout) -> tuple[str, ...]:
+    """Return "at least" where something provisioned is not recorded, "volumes only" if the instance has no price."""
     if row.price is None or row.least_price is None:
-        return text
-    text = f"at least {text}" if row.price.is_minimum else text
-    return f"{text} (volumes only)" if row.price.amount is None else text
+        return ()
+    return tuple(
+        text
+        for text, applies in (("at least", row.price.is_minimum), ("volumes only", row.price.amount is None))
+        if applies
+    )
 
 
 def describe_ranking(ranking: LayoutRanking, *, has_ages: bool = True) -> Iterator[str]:
@@ -158,7 +165,7 @@ def _describe_without_regressions(ranking: LayoutRanking, best: RankedLayout | N
         yield "Without series with an open regression: no layout meets it."
         return
     cost = "" if first.least_price is None else f" for {describe_price(first, ranking.currency)} per month"
-    yield f"Without series with an open regression: {first.layout.title} meets it{cost}."
+    yield f"Without series with an open regression: {first.layout.short_title} meets it{cost}."
 
 
 def describe_elsewhere(ranking: LayoutRanking, best: RankedLayout | None) -> Iterator[str]:
@@ -170,7 +177,7 @@ def describe_elsewhere(ranking: LayoutRanking, best: RankedLayout | None) -> Ite
     price, own = first.least_price, None if best is None else best.least_price
     cheaper = ", cheaper" if price is not None and own is not None and price < own else ""
     open_names = (*ranking.varying, *(each.dimension for each in ranking.fixed))
-    named = ", ".join((first.layout.title, *describe_workload(first.load, open_names)))
+    named = ", ".join((first.layout.short_title, *describe_workload(first.load, open_names)))
     cost = f" for {describe_price(first, ranking.currency)} per month" if price is not None else ""
     yield (
         f"{format_count(len(ranking.elsewhere), 'layout')} outside the fixed values {verb} it:"
@@ -180,7 +187,7 @@ def describe_elsewhere(ranking: LayoutRanking, best: RankedLayout | None) -> Ite
 
 def describe_closest_miss(row: RankedLayout, currency: str) -> str:
     """Return the layout that lacks least, and what it lacks, as a sentence."""
-    return f"Closest miss: {row.layout.title}: {'; '.join(describe_lacks(row, currency))}."
+    return f"Closest miss: {row.layout.short_title}: {'; '.join(describe_lacks(row, currency))}."
 
 
 def describe_omitted(ranking: LayoutRanking) -> Iterator[str]:
@@ -219,7 +226,10 @@ def describe_requirement(question: LayoutQuestion, currency: str) -> str:
     if required.latency_p99_ns is not None:
         parts.append(f"p99 latency at most {format_value(required.latency_p99_ns, 'ns')}")
     if required.capacity_bytes is not None:
-        parts.append(f"at least {_format_capacity(required.capacity_bytes)}")
+        parts.append(
+            f"at least {format_value(required.capacity_bytes, 'bytes')}"
+            f" ({group_thousands(required.capacity_bytes / 10**9)} GB)"
+        )
     if required.price is not None:
         parts.append(f"at most {format_money(required.price, currency)} per month")
     return ", ".join(parts)
@@ -296,7 +306,7 @@ def _describe_lack(lack: Lack, row: RankedLayout, *, currency: str) -> str:
     if lack.name == "price":
         value, required = describe_price(row, currency), format_money(lack.required, currency)
     elif lack.name == "capacity_bytes":
-        value, required = _format_capacity(lack.value), _format_capacity(lack.required)
+        value, required = format_value(lack.value, "bytes"), format_value(lack.required, "bytes")
         return f"{value} of {required} ({format_signed_percent(-lack.shortfall)})"
     elif lack.name == "bandwidth_bytes_per_s":
         value, required = format_value(lack.value, "bytes/s"), format_value(lack.required, "bytes/s")
@@ -305,10 +315,6 @@ def _describe_lack(lack: Lack, row: RankedLayout, *, currency: str) -> str:
         value, required = format_value(lack.value, "ns"), format_value(lack.required, "ns")
     excess = f" ({format_signed_percent(lack.value / lack.required - 1)})" if lack.required else ""
     return f"{name} {value}, at most {required}{excess}"
-
-
-def _format_capacity(size_bytes: float) -> str:
-    return f"{group_thousands(size_bytes / _GB)} GB"
 
 
 class NotAnswerable(Exception):

@@ -1,6 +1,6 @@
 """Choose a layout: the page, and its ranking as a study shows it; what to measure next as a section of a page."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 
 from benchapp.catalog.dimensions import DIMENSIONS
 from benchapp.catalog.grammar import BadFilter, Filter, parse_term
-from benchapp.catalog.metrics import CATALOG, format_signed_percent, format_value, lower_label
+from benchapp.catalog.metrics import CATALOG, format_count, format_signed_percent, format_value, lower_label
 from benchapp.charts.read.history import IDS_MAXIMUM
 from benchapp.framework.pages.access import may_read
 from benchapp.framework.pages.command_lines import format_curl_command, link_chart_image, list_first_steps
@@ -34,7 +34,6 @@ from benchapp.layouts.texts import (
     describe_left_out,
     describe_next_runs,
     describe_omitted,
-    describe_price,
     describe_ranking,
     describe_reason,
     describe_workload,
@@ -42,6 +41,7 @@ from benchapp.layouts.texts import (
     format_money,
     format_queue_depth,
     list_fixed,
+    list_price_notes,
     write_command,
 )
 from benchapp.models import Series
@@ -82,12 +82,10 @@ def make_layouts_figure(
                     _make_line(row, ranking, has_links=has_links, now=now) for row in rows[:ROWS_MAXIMUM]
                 ),
                 "more": len(rows[ROWS_MAXIMUM:]),
-                "is_unpriced": name == "unpriced",
+                "is_met": is_met,
+                "is_unpriced": name.startswith("unpriced"),
             }
-            for name, caption, rows in (
-                ("ranking", "Ranking", ranking.rows),
-                ("unpriced", "Without a full price", ranking.unpriced),
-            )
+            for name, caption, is_met, rows in _list_tables(ranking)
             if rows
         ),
         "chart": make_layouts_chart(ranking, has_links=has_links),
@@ -95,6 +93,20 @@ def make_layouts_figure(
         "csv_url": f"/api/v1/layouts?{query}&format=csv" if has_links else "",
         "has_links": has_links,
     }
+
+
+def _list_tables(ranking: LayoutRanking) -> Iterator[tuple[str, str, bool, list[RankedLayout]]]:
+    """Yield name and caption of each table, whether its layouts meet the requirement, and these."""
+    for name, caption, rows in (
+        ("ranking", "Meets the requirement", ranking.rows),
+        ("unpriced", "Meets the requirement, without a full price", ranking.unpriced),
+    ):
+        yield name, caption, True, [row for row in rows if row.verdict == "meets"]
+        missed = [row for row in rows if row.verdict != "meets"]
+        verb = "misses" if len(missed) == 1 else "miss"
+        priced = " have no full price and" if name == "unpriced" and len(missed) > 1 else ""
+        caption = f"{format_count(len(missed), 'layout')}{priced} {verb} the requirement, closest first"
+        yield f"{name}-missed", caption, False, missed
 
 
 def _link_fixed(ranking: LayoutRanking) -> list[tuple[str, str, str]]:
@@ -117,13 +129,14 @@ def _make_line(
         "row": row,
         "url": _link_histories(load.series_ids) if has_links else "",
         "verdict": VERDICT_TEXTS[row.verdict],
-        "price": describe_price(row, currency),
+        "price": format_money(row.least_price, currency),
+        "price_notes": list_price_notes(row),
         "per_1000_iops": format_money(row.price_per_1000_iops, currency),
         "iops": _format_level(levels.iops, "iops"),
         "iops_p10": "" if levels.iops is None else format_value(levels.iops.p10, "operations/s"),
         "bandwidth": _format_level(levels.bandwidth_bytes_per_s, "bandwidth_bytes_per_s"),
         "latency": _format_level(levels.latency_p99_ns, "latency_p99_ns"),
-        "workload": tuple(describe_workload(load, ranking.varying)),
+        "workload": ", ".join(describe_workload(load, ranking.varying)),
         "depth": " × ".join("?" if each is None else str(each) for each in (load.iodepth, load.numjobs)),
         "at_load": ""
         if at_load is None
@@ -132,7 +145,8 @@ def _make_line(
         "margin": "" if row.assessment.margin is None else format_signed_percent(row.assessment.margin),
         "capacity": format_value(row.layout.capacity_bytes, "bytes"),
         "age": format_age(load.last_at, now=now) if has_links else format_moment(load.last_at),
-        "lacks": (*describe_lacks(row, currency), *describe_left_out(row)),
+        "lacks": tuple(describe_lacks(row, currency)),
+        "left_out": tuple(describe_left_out(row)),
     }
 
 

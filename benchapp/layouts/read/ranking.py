@@ -155,10 +155,19 @@ class Layout:
     @property
     def title(self) -> str:
         """Return the layout in one line."""
-        title = describe_target(self)
-        if title == UNKNOWN_LAYOUT:
-            return title
-        return ", ".join((title, *(describe_setting(name, None) for name in self.unstated)))
+        return ", ".join((self.short_title, *self.unknown))
+
+    @property
+    def short_title(self) -> str:
+        """Return what is known of the layout in one line."""
+        return describe_target(self)
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Return what others of its ranking state, in words: "unknown filesystem"; () if nothing is known."""
+        if self.short_title == UNKNOWN_LAYOUT:
+            return ()
+        return tuple(describe_setting(name, None) for name in self.unstated)
 
     @property
     def capacity_bytes(self) -> int | None:

@@ -21,7 +21,7 @@ from benchapp.framework.pages.access import may_read
 from benchapp.framework.pages.filter_bar import describe_filter
 from benchapp.framework.pages.page_context import PAGES, SitePage, find_visitor, may_open
 from benchapp.models import DirectionName, User
-from benchapp.overview.pages.docs.pages import API_REFERENCE_PATH, ENTRY_LEVEL
+from benchapp.overview.pages.docs.pages import API_REFERENCE_PATH, BASE_PATH, ENTRY_LEVEL
 from benchapp.overview.pages.docs.views import TooManyWords, list_pages, read_page, search_pages
 from benchapp.overview.read.search import SEARCHES, SearchHit, SearchKind, rank_match, search_series
 from benchapp.reports.pages.saved_views import list_view_lines
@@ -192,7 +192,7 @@ def _find_terms(text: str) -> ResultGroup:
     """Return the terms of the glossary, with their definitions."""
     glossary = read_page("glossary")
     ranked = [
-        (rank, SearchResult(term.title, f"{glossary.url}#{term.anchor}", term.text))
+        (rank, SearchResult(term.title, f"{BASE_PATH}glossary#{term.anchor}", term.text))
         for term in (glossary.sections if glossary else ())
         if term.level == ENTRY_LEVEL and (rank := rank_match(text, term.title)) is not None
     ]
