@@ -40,6 +40,8 @@ from benchapp.layouts.read.run_commands import RunCommand
 from benchapp.layouts.rules.answers import LayoutFacts, RememberedAnswer
 from benchapp.layouts.rules.next_runs import RUNS_MAXIMUM, RunReason
 from benchapp.layouts.rules.ranking import Lack, RequiredName, Verdict
+from benchapp.models import SAMPLE_HOST
+from benchapp.models.filtering import WITHOUT_SAMPLE
 from benchapp.series.read.titles import describe_setting, describe_value
 
 VERDICT_TEXTS: Final[Mapping[Verdict, str]] = {
@@ -197,6 +199,8 @@ def describe_omitted(ranking: LayoutRanking) -> Iterator[str]:
         yield f"{format_count(ranking.outdated_count, 'series')} not counted: newest run more than {days} ago."
     if text := describe_fixed(ranking.fixed, shown=ranking.series_count, hidden=ranking.hidden_count):
         yield f"{text}."
+    if WITHOUT_SAMPLE in ranking.question.filter.terms:
+        yield f"The sample is left out. Data from host:{SAMPLE_HOST} shows it."
     yield from describe_mixed_kinds(ranking.latency_kinds)
     if ranking.incomplete_count:
         yield f"{format_count(ranking.incomplete_count, 'load')} not counted: only one direction was measured."

@@ -54,7 +54,7 @@ from benchapp.catalog.grammar import (
     parse_filter,
     write_filter,
 )
-from benchapp.models.host import Host, read_present_scopes
+from benchapp.models.host import SAMPLE_HOST, Host, read_present_scopes
 from benchapp.models.measurement import Measurement
 from benchapp.models.series import Environment, Series, SeriesEnvironment
 
@@ -139,6 +139,25 @@ def follow_names(filter: Filter) -> Filter:
     One query if it names any. Patterns are compared with present names only.
     """
     return replace_scopes(filter, read_present_scopes(_list_scopes(filter)))
+
+
+WITHOUT_SAMPLE: Final = Term("host", (Test("=", (SAMPLE_HOST,)),), is_negated=True)
+
+
+def leave_out_sample(filter: Filter) -> Filter:
+    """Return the filter that charts and rankings read: without the sample, once there are other series.
+
+    As it is if it names hosts or pools, or a part of the name of the sample. One query; two if the sample matches.
+    """
+    scopes = [term for term in filter.terms if term.dimension in _SCOPES]
+    is_named = WITHOUT_SAMPLE in scopes or not all(term.is_negated for term in scopes)
+    if is_named or any(word.lower() in SAMPLE_HOST for word in filter.words):
+        return filter
+    measured = Series.objects.filter(last_at__isnull=False)
+    of_sample = measured.filter(match_series(filter, runs="any"), host__name=SAMPLE_HOST)
+    if not of_sample.exists() or not measured.exclude(scope=f"host:{SAMPLE_HOST}").exists():
+        return filter
+    return Filter((*filter.terms, WITHOUT_SAMPLE), filter.words)
 
 
 def replace_scopes(filter: Filter, present: Mapping[str, str]) -> Filter:

@@ -10,6 +10,7 @@ from django.db.models import BooleanField, ExpressionWrapper, Func, IntegerField
 from django.http import QueryDict
 
 from benchapp.catalog.grammar import BadFilter, Filter, parse_filter
+from benchapp.catalog.metrics import CATALOG
 from benchapp.charts.read.history import choose_series
 from benchapp.framework.read.pagination import Page, read_page_by_time
 from benchapp.models import PanelKind, PinnedChart, SavedView, Study, StudySnapshotImage, User
@@ -117,8 +118,9 @@ def _choose_series(query: QueryDict) -> Sequence[SeriesRow]:
     ids = [part for part in query.get("series", "").split(",") if part.isascii() and part.isdigit()]
     if ids:
         return choose_series(Filter(), ids=[int(each) for each in ids if len(each) < 19]).rows
+    metric = CATALOG.get(query.get("metric", ""), CATALOG["iops"]).name
     try:
-        return choose_series(parse_filter(query.get("q", ""))).rows
+        return choose_series(parse_filter(query.get("q", "")), metric=metric).rows
     except BadFilter:
         # The chart itself reports it.
         return ()

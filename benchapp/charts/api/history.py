@@ -10,7 +10,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 
 from benchapp.catalog.dimensions import FACT_NAMES
-from benchapp.catalog.grammar import Filter, write_filter
+from benchapp.catalog.grammar import write_filter
 from benchapp.catalog.metrics import CATALOG
 from benchapp.catalog.thresholds import COMPARISONS
 from benchapp.charts.read.chart import ChartThreshold, list_chart_thresholds
@@ -225,8 +225,8 @@ class Histories(ApiView):
     def get(self, request: Request) -> HttpResponseBase:
         """Read up to 12 series over time: points, or buckets with `resolution`, levels, environment changes."""
         wanted = read_parameters(request, HistoryParameters)
-        chosen = choose_series(wanted["match"], ids=wanted.get("series"))
         metrics = wanted.get("metrics", ("iops",))
+        chosen = choose_series(wanted["match"], ids=wanted.get("series"), metric=metrics[0])
         thresholds = read_own_thresholds(request, chosen, metrics=metrics)
         etag = make_history_etag(request, chosen, metrics=metrics, thresholds=thresholds)
         if is_known(request, etag):
@@ -241,7 +241,7 @@ class Histories(ApiView):
             color=wanted.get("color"),
         )
         if wanted["format"] != "json":
-            _refuse_incomplete(chosen, history, is_chosen="series" in wanted or wanted["match"] != Filter())
+            _refuse_incomplete(chosen, history, is_chosen="series" in wanted or wanted["match"].is_asking)
             filter = "" if "series" in wanted else write_filter(wanted["match"])
             return _answer_lines(
                 request, history, thresholds, answer_format=wanted["format"], etag=etag, filter=filter

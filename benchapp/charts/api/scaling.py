@@ -90,7 +90,9 @@ class ScalingCellAnswer(ApiAnswer, kw_only=True, frozen=True):
     ideal: Annotated[
         float | None, Meta(description="linear scaling from the first value, by volumes or stripes")
     ]
-    efficiency: Annotated[float | None, Meta(description="median / ideal")]
+    efficiency: Annotated[
+        float | None, Meta(description="share of ideal, of the level before an open regression")
+    ]
     settings: Annotated[str, SETTINGS]
     targets_missed: Annotated[
         Sequence[str], Meta(description="names of the targets that the median does not reach")

@@ -115,7 +115,7 @@ def draw_history(
 
     return draw_image(
         options,
-        title=format_history_title(history, metrics[0]),
+        title=format_history_title(history, metrics[0], chosen),
         foot=_list_foot(history, chosen, filter),
         draw=draw,
     )

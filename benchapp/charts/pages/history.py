@@ -329,7 +329,7 @@ def show_history(query: QueryDict, *, key: str, base_url: str) -> HistoryFigure:
         (history, history),
         choice=write_series_query(asked, text),
         base_url=base_url,
-        title=format_history_title(history, asked.metric),
+        title=format_history_title(history, asked.metric, chosen),
         file_name=f"{key}-{asked.metric.name}",
         key=key,
         has_several=len(chosen.rows) > 1,
@@ -351,7 +351,7 @@ def read_asked_history(
     if query.get("series") and asked.ids is None:
         # No fallback to the most recent series: a shared link must not show series that nobody selected.
         raise BadFilter("series: expected ids separated by commas, as 1,2,3")
-    chosen = choose_series(filter, ids=asked.ids)
+    chosen = choose_series(filter, ids=asked.ids, metric=asked.metric.name)
     history = read_history(
         chosen,
         metrics=[metric.name for metric in asked.metrics[:metrics_maximum]],

@@ -1,6 +1,7 @@
 """The matrix page, also a figure of studies: the current level of each combination of patterns, volumes and sizes."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -24,7 +25,6 @@ from benchapp.charts.texts.matrix import (
     describe_cells,
     describe_changes,
     describe_matrix,
-    describe_matrix_counts,
     list_omitted,
 )
 from benchapp.framework.pages.access import BadParameters, may_read, require_valid
@@ -39,7 +39,7 @@ from benchapp.framework.pages.filter_bar import (
     settle_filter,
 )
 from benchapp.framework.pages.page_context import make_base_url
-from benchapp.framework.pages.series_marks import make_sparkline, show_mark
+from benchapp.framework.pages.series_marks import ShownMark, make_sparkline, show_mark
 from benchapp.framework.pages.time_range import AskedRange, read_time_range
 from benchapp.framework.times import format_age
 from benchapp.layouts.pages.layouts import show_next_runs
@@ -90,7 +90,6 @@ def make_matrix_figure(matrix: Matrix, *, time_range: AskedRange, has_links: boo
     return {
         "matrix": matrix,
         "title": describe_matrix(matrix),
-        "counts": describe_matrix_counts(matrix),
         "changes": tuple(describe_changes(matrix)),
         "omitted": tuple(list_omitted(matrix)),
         "caption": describe_cells(matrix),
@@ -131,6 +130,7 @@ def _write_query(matrix: Matrix, time_range: AskedRange) -> str:
 
 
 def _show_panel(matrix: Matrix, panel: ChartPanel, paths: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the rows with a series, and the labels of those without any."""
     placed = place_panel(matrix, panel)
     return {
         "label": placed["label"],
@@ -143,7 +143,9 @@ def _show_panel(matrix: Matrix, panel: ChartPanel, paths: dict[str, Any] | None)
                 ),
             )
             for row, of_row, of_cells in zip(panel.lines, placed["rows"], placed["cells"], strict=True)
+            if not row.is_missing
         ),
+        "unmeasured": tuple(row.label for row in panel.lines if row.is_missing),
     }
 
 
@@ -155,7 +157,7 @@ def _show(
         "cell": cell,
         "title": describe_cell_spread(cell, matrix.metric) if cell.n else "",
         "value": format_value(cell.median, matrix.metric.unit) if cell.n else "",
-        "mark": show_mark(cell.mark, metric=matrix.metric.name),
+        "mark": show_cell_mark(cell, matrix.metric.name),
         "line": make_sparkline(cell.recent),
         "age": format_age(cell.last_at) if cell.last_at else "",
         "where": describe_cell_place(matrix, row, place),
@@ -164,6 +166,14 @@ def _show(
         "long_reason": LONG_REASONS.get(cell.state, ""),
         "url": _link_histories(cell, matrix.metric, paths) if paths else "",
     }
+
+
+def show_cell_mark(cell: ChartCell, metric: str) -> ShownMark | None:
+    """Return the mark of a cell; of several series with how many have an open regression."""
+    mark, count = show_mark(cell.mark, metric=metric), len(cell.series_ids)
+    if mark is None or count == 1 or not cell.regressed_count:
+        return mark
+    return replace(mark, text=f"{mark.text}, {cell.regressed_count} of {count} series")
 
 
 def _link_histories(cell: ChartCell, metric: Metric, paths: dict[str, Any]) -> str:
@@ -185,11 +195,13 @@ _Option = tuple[str, str, bool]
 @may_read
 def matrix(request: HttpRequest) -> HttpResponse:
     """Show the matrix of a filter; axes and fixed dimensions that the address does not name are chosen."""
-    bar = make_filter_bar(request, fields="charts/matrix/_matrix_fields.html", has_metric=True)
+    bar = make_filter_bar(
+        request, fields="charts/matrix/_matrix_fields.html", has_metric=True, leaves_out_sample=True
+    )
     if (answer := settle_filter(request, bar)) is not None:
         return answer
     try:
-        shown, time_range = read_asked_matrix(request.GET, bar.filter)
+        shown, time_range = read_asked_matrix(request.GET, bar.read)
     except BadChart as problem:
         return refuse_address(request, [f"{problem.parameter.title()}: {problem}."], bar=bar)
     except BadParameters as problem:

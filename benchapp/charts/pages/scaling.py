@@ -49,6 +49,7 @@ from benchapp.framework.pages.page_context import make_base_url
 from benchapp.layouts.pages.layouts import show_next_runs
 from benchapp.layouts.read.next_runs import can_plan_scaling_runs, plan_scaling_runs
 from benchapp.layouts.texts import NOTHING_MISSING
+from benchapp.models import SAMPLE_HOST
 from benchapp.series.read.dimension_values import has_series
 from benchapp.series.read.titles import describe_value
 
@@ -76,8 +77,14 @@ def scaling(request: HttpRequest) -> HttpResponse:
     address = apply_fixed(request.GET)
     if address is not None:
         return HttpResponseRedirect(f"{PATH}?{address.urlencode(safe=':,/*')}")
-    bar = make_filter_bar(request, fields="charts/scaling/_scaling_fields.html", has_metric=True)
-    asked, errors = read_request(request.GET, bar.filter)
+    names_sample = any(SAMPLE_HOST in text for text in request.GET.getlist("group"))
+    bar = make_filter_bar(
+        request,
+        fields="charts/scaling/_scaling_fields.html",
+        has_metric=True,
+        leaves_out_sample=not names_sample,
+    )
+    asked, errors = read_request(request.GET, bar.read)
     if (answer := settle_filter(request, bar, errors)) is not None:
         return answer
     try:

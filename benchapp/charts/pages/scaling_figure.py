@@ -12,6 +12,7 @@ from django.utils.dateparse import parse_date
 from benchapp.catalog.dimensions import find_dimension
 from benchapp.catalog.grammar import BadFilter, Filter, parse_filter, write_filter
 from benchapp.catalog.metrics import format_value, lower_label
+from benchapp.charts.pages.matrix import show_cell_mark
 from benchapp.charts.read.axes import parse_groups
 from benchapp.charts.read.chart import BadChart, ChartCell, ChartLine
 from benchapp.charts.read.scaling import read_scaling
@@ -27,7 +28,6 @@ from benchapp.charts.read.scaling_shapes import (
     OPTIONS,
     ScalingChart,
     ScalingFacet,
-    ScalingMetric,
     ScalingRequest,
     list_display,
 )
@@ -56,7 +56,6 @@ from benchapp.charts.texts.scaling_remarks import (
 from benchapp.framework.pages.access import require_valid
 from benchapp.framework.pages.command_lines import format_curl_command, link_chart_image
 from benchapp.framework.pages.number_columns import Scale, choose_scale, format_scaled
-from benchapp.framework.pages.series_marks import ShownMark, show_mark
 from benchapp.framework.pages.time_range import AskedRange, read_time_range
 from benchapp.framework.read.days import end_of_day
 from benchapp.framework.times import format_moment
@@ -89,7 +88,7 @@ def make_scaling_table(chart: ScalingChart, *, key: str, has_links: bool) -> dic
         (row, column, line)
         for row, facet in enumerate(chart.panels)
         for column, line in enumerate(facet.lines)
-        if any(cell.state != "missing" for cell in line.cells)
+        if not line.is_missing
     ]
     placed = place_settings([[cell.settings for cell in line.cells] for *_, line in shown], chart.varying)
     rows = []
@@ -104,7 +103,7 @@ def make_scaling_table(chart: ScalingChart, *, key: str, has_links: bool) -> dic
                 "reason": _REASONS.get(cell.state, ""),
                 "url": _link_cell(chart, facet, line, place=place) if has_links else "",
                 "below": tuple(_list_below(facet, cell, place, scale=scale, settings=settings)),
-                "mark": _show_mark(cell, chart.metric),
+                "mark": show_cell_mark(cell, chart.metric.base),
             }
             for place, (cell, settings) in enumerate(zip(line.cells, of_cells, strict=True))
         )
@@ -158,14 +157,6 @@ def _link_cell(chart: ScalingChart, facet: ScalingFacet, line: ChartLine, *, pla
     return f"{reverse('series_list')}?{urlencode({'q': write_filter(filter)})}"
 
 
-def _show_mark(cell: ChartCell, metric: ScalingMetric) -> ShownMark | None:
-    """Return the mark of a cell; of several series with how many have an open regression."""
-    mark, count = show_mark(cell.mark, metric=metric.base), len(cell.series_ids)
-    if mark is None or count == 1 or not cell.regressed_count:
-        return mark
-    return replace(mark, text=f"{mark.text}, {cell.regressed_count} of {count} series")
-
-
 def _format_number(cell: ChartCell, scale: Scale) -> str:
     """Return the median, or the range where there is none."""
     if cell.median is not None:
@@ -196,7 +187,7 @@ def _list_below(
     if cell.n > 1 and cell.median is not None:
         yield f"{format_scaled(cell.p10, scale)}–{format_scaled(cell.p90, scale)}, n {cell.n}"
     # The first is 100 % by definition.
-    if cell.efficiency is not None and cell.ideal != cell.median:
+    if cell.efficiency is not None and cell.ideal != cell.steady.median:
         yield f"{cell.efficiency * 100:.0f} %"
     if cell.earlier_median is not None:
         yield f"earlier {format_scaled(cell.earlier_median, scale)}"

@@ -63,10 +63,10 @@ class ChartCell(Struct, frozen=True, kw_only=True):
     badges: codes, most severe first. settings: values of the fixed dimensions and of those in which cells differ.
 
     Of a scaling chart: over: the throughput, if latency is plotted against it; ideal: linear scaling from the first
-    cell; efficiency: the median as a share of it; earlier_median: at the end of the earlier period; failed_count:
-    series whose newest run failed; regressed_count: series with an open regression; before: the level with that before
-    each open regression, for findings, None without one; runs: the newest of the n runs, oldest first, none unless
-    the request has them. Of a matrix: from_at, previous, recent, stale_after: of the level.
+    cell; efficiency: a share of it; both of `steady` levels; earlier_median: at the end of the earlier period;
+    failed_count: series whose newest run failed; regressed_count: series with an open regression, also of a matrix;
+    before: the level with the one before each open regression, None without one; runs: the newest of the n runs,
+    oldest first, none unless the request has them. Of a matrix: from_at, previous, recent, stale_after: of the level.
     """
 
     state: Literal["measured", "apart", "failed", "excluded", "unvalued", "missing"]
@@ -98,6 +98,14 @@ class ChartCell(Struct, frozen=True, kw_only=True):
         return self.stale_after is not None and timezone.now() > self.stale_after
 
     @property
+    def steady(self) -> "LevelValues | ChartCell":
+        """Return the level that says how a layout scales: before an open regression, else its own.
+
+        Ideal scaling, efficiency, findings and models use it.
+        """
+        return self.before or self
+
+    @property
     def change_columns(self) -> dict[str, Any]:
         """Return the columns of its mark; None without one."""
         return {column: getattr(self.mark, name, None) for column, name in _OF_MARK.items()}
@@ -119,6 +127,11 @@ class ChartLine(Struct, frozen=True):
     cells: tuple[ChartCell, ...]
     rw: str = ""
     direction: str = ""
+
+    @property
+    def is_missing(self) -> bool:
+        """Return whether no cell has a series."""
+        return all(cell.state == "missing" for cell in self.cells)
 
 
 class ChartPanel(Struct, frozen=True):

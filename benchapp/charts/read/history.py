@@ -25,7 +25,7 @@ from benchapp.detection.changepoints.detector import change_indices
 from benchapp.framework.read.binary_columns import from_us, read_versioned, to_us
 from benchapp.incidents.read.changes import ChangeMark, list_changes_of
 from benchapp.incidents.read.maintenance import PlannedMark, read_planned_marks
-from benchapp.incidents.read.series_status import DetectionStatusRow, list_variability
+from benchapp.incidents.read.series_status import DetectionStatusRow, SeriesMark, list_variability, list_worse
 from benchapp.models import Environment
 from benchapp.models.coverage import read_thresholds
 from benchapp.models.filtering import match_series
@@ -207,7 +207,8 @@ COLORS_MAXIMUM: Final = 7
 class ChosenSeries:
     """The series of a chart, named; versions: as `read_series_versions` gives them.
 
-    total: how many were asked for, counted up to 1 000 (then has_more).
+    total: how many were asked for, counted up to 1 000 (then has_more). worse: of a filter, the marks of all series
+    with an open regression, the worst first; the rows begin with them.
     """
 
     rows: tuple[SeriesRow, ...]
@@ -215,6 +216,7 @@ class ChosenSeries:
     versions: Mapping[int, str]
     total: int
     has_more: bool
+    worse: tuple[SeriesMark, ...] = ()
 
     @property
     def left_out(self) -> int:
@@ -308,30 +310,38 @@ class SeriesHistory:
 
 
 def choose_series(
-    filter: Filter, *, ids: Sequence[int] | None = None, limit: int = LINES_MAXIMUM
+    filter: Filter, *, ids: Sequence[int] | None = None, metric: str = "iops", limit: int = LINES_MAXIMUM
 ) -> ChosenSeries:
-    """Return up to `limit` series: those of ids in that order, else the freshest of a filter, by what they differ in.
+    """Return up to `limit` series: those of ids in that order, else those of a filter that got worse, the worst first,
+    then the freshest by what they differ in.
 
-    ids: at most 100. A filter that asks for nothing gives the freshest six. Five queries.
+    ids: at most 100. metric: whose regressions come first. A filter that asks for nothing gives six. Nine queries.
     """
+    worse: Sequence[SeriesMark] = ()
     if ids is not None:
         wanted = with_points().filter(pk__in=ids)
     else:
         wanted = with_points().filter(match_series(filter, runs="any"))
-        if not filter.terms and not filter.words:
+        if not filter.is_asking:
             limit = min(limit, LINES_DEFAULT)
     counted = wanted.order_by()[: _COUNTED_MAXIMUM + 1].count()
     if ids is not None:
         found = {row.id: row for row in read_rows(ids)}
         rows = tuple(found[series_id] for series_id in dict.fromkeys(ids) if series_id in found)[:limit]
     else:
-        rows = order_rows(list_rows(wanted, limit=limit))
+        worse = list_worse(wanted, metric=metric)
+        first = [mark.series_id for mark in worse[:limit]]
+        others = (
+            list_rows(wanted.exclude(pk__in=first), limit=limit - len(first)) if len(first) < limit else ()
+        )
+        rows = (*sorted(read_rows(first), key=lambda row: first.index(row.id)), *order_rows(others))
     return ChosenSeries(
         rows=rows,
         names=tuple(name_lines(rows)),
         versions=read_series_versions([row.id for row in rows]),
         total=min(counted, _COUNTED_MAXIMUM),
         has_more=counted > _COUNTED_MAXIMUM,
+        worse=tuple(worse),
     )
 
 

@@ -10,11 +10,12 @@ from msgspec import Meta
 
 from benchapp.catalog.dimensions import DIMENSIONS, Dimension, find_dimension
 from benchapp.catalog.grammar import Filter, Value
-from benchapp.catalog.metrics import CATALOG, Metric
+from benchapp.catalog.metrics import CATALOG, Metric, list_detected_metrics
 from benchapp.charts.read.axes import SeriesTable, make_axis
 from benchapp.charts.read.chart import BadChart, Chart, ChartCell, ChartLine, ChartPanel
 from benchapp.charts.read.scaling_cells import FAILED
 from benchapp.charts.read.scaling_defaults import (
+    SCOPE_DIMENSIONS,
     Axes,
     ChosenAxes,
     add_fixed_terms,
@@ -28,6 +29,7 @@ from benchapp.framework.read.binary_columns import CHART_S, read_cached, to_us
 from benchapp.incidents.read.series_status import (
     SeriesMark,
     count_open_regressions,
+    measure_size,
     read_series_marks,
 )
 from benchapp.models import Measurement
@@ -169,6 +171,8 @@ def _read_matrix(
     free = {term.dimension for term in filter.terms if not term.is_negated}
     # A filter on patterns includes their parts.
     free |= set(_PATTERN_PARTS) if "pattern" in free else set()
+    # Hosts with one layout and workload are repetitions: a cell has the one that got worse most.
+    free |= SCOPE_DIMENSIONS
     chosen = fix_dimensions(valued, axes, free=frozenset(free))
     builder = _MatrixBuilder(
         filter, shown, everything, chosen, row_names=row_names, facet_names=facets, span=span
@@ -273,12 +277,12 @@ class _MatrixBuilder:
     def _make_cells(
         self, groups: Mapping[tuple[Key, Key, Key], list[int]]
     ) -> dict[tuple[Key, Key, Key], ChartCell]:
-        ids, first = self.table.column("id"), self._choose_series(groups)
-        series_ids = self.table.column("series_id")
+        ids, series_ids = self.table.column("id"), self.table.column("series_id")
+        marks = self._read_marks()
+        worse = {each: measure_size(mark) for each, mark in marks.items() if self._is_worse(mark)}
+        first = self._choose_series(groups, worse)
         valued = [place for place in first.values() if place is not None]
-        levels, marks = self._read_levels(
-            [ids[place] for place in valued], [series_ids[place] for place in valued]
-        )
+        levels = self._read_levels([ids[place] for place in valued])
         excluded = _find_excluded(
             [series_ids[place] for key in groups if first[key] is None for place in groups[key]]
         )
@@ -292,25 +296,34 @@ class _MatrixBuilder:
                 series_ids=tuple(series_ids[one] for one in sorted(places, key=lambda one: one != shown)),
                 **({} if level is None else {name: getattr(level, name) for name in _OF_LEVEL}),
                 mark=None if place is None else marks.get(ids[place]),
+                regressed_count=sum(ids[one] in worse for one in places),
                 badges=order_codes(self.table.column("badges")[shown]),
                 settings=list_settings(self.table, [shown], self.named),
             )
         return cells
 
+    def _is_worse(self, mark: SeriesMark) -> bool:
+        detected = list_detected_metrics([self.metric.name])
+        return mark.state == "open" and mark.is_regression and mark.metric in detected
+
     def _choose_series(
-        self, groups: Mapping[tuple[Key, Key, Key], list[int]]
+        self, groups: Mapping[tuple[Key, Key, Key], list[int]], worse: Mapping[int, float]
     ) -> dict[tuple[Key, Key, Key], int | None]:
-        """Return the index of the series in each cell whose level has the newest run; None without a level."""
+        """Return the index of the series in each cell that got worse most, else whose level has the newest run.
+
+        None without a level. worse: sizes of open regressions by id.
+        """
         ids, has_level = self.table.column("id"), self.table.column(f"{self.metric.name}.has_level")
         valued = {key: [place for place in places if has_level[place]] for key, places in groups.items()}
         several = [ids[place] for places in valued.values() if len(places) > 1 for place in places]
         self.is_thinned = self.span.to_at is not None and len(several) > PAST_SERIES_MAXIMUM
         last_us = self._read_last_runs(several)
+
+        def rank(place: int) -> tuple[float, int]:
+            return worse.get(ids[place], 0.0), last_us.get(ids[place], _EARLIEST_US)
+
         # Of equal ones the first, as of those beyond the maximum.
-        return {
-            key: max(places, key=lambda place: last_us.get(ids[place], _EARLIEST_US), default=None)
-            for key, places in valued.items()
-        }
+        return {key: max(places, key=rank, default=None) for key, places in valued.items()}
 
     def _read_last_runs(self, ids: Sequence[int]) -> Mapping[int, int]:
         """Return the start of the last run of each level in the range by id, in microseconds since 1970.
@@ -328,17 +341,26 @@ class _MatrixBuilder:
         levels = read_levels_in(ids[:PAST_SERIES_MAXIMUM], self.metric, span=self.span, has_recent=False)
         return {each: to_us(level.last_at) for each, level in levels.items()}
 
-    def _read_levels(
-        self, ids: Sequence[int], series_ids: Sequence[int]
-    ) -> tuple[Mapping[int, CurrentLevel], Mapping[int, SeriesMark]]:
-        """Return levels and marks by id; marks of groups of runs in the current level, at a past end none."""
-        marks = {} if self.span.to_at else read_series_marks(series_ids, metric=self.metric.name)
+    def _read_levels(self, ids: Sequence[int]) -> Mapping[int, CurrentLevel]:
+        """Return levels by id."""
         if self.table.group_levels is None:
-            return read_levels_in(ids, self.metric, span=self.span), marks
+            return read_levels_in(ids, self.metric, span=self.span)
         groups = self.table.group_levels[self.metric.name]
-        return {each: groups[each].level for each in ids}, {
+        return {each: groups[each].level for each in ids}
+
+    def _read_marks(self) -> Mapping[int, SeriesMark]:
+        """Return the marks by id of series with a level; of groups of runs in the current level, at a past end none."""
+        if self.span.to_at:
+            return {}
+        valued = self.table.select(self.table.array(f"{self.metric.name}.has_level"))
+        series_ids = valued.column("series_id")
+        marks = read_series_marks(series_ids, metric=self.metric.name)
+        if self.table.group_levels is None:
+            return marks
+        groups = self.table.group_levels[self.metric.name]
+        return {
             each: marks[series_id]
-            for each, series_id in zip(ids, series_ids, strict=True)
+            for each, series_id in zip(valued.column("id"), series_ids, strict=True)
             if series_id in marks and groups[each].is_current
         }
 

@@ -38,6 +38,7 @@ from benchapp.charts.read.scaling_cells import (
 )
 from benchapp.charts.read.scaling_conditions import count_series, mark_series, place_runs, read_points
 from benchapp.charts.read.scaling_defaults import (
+    SCOPE_DIMENSIONS,
     ChosenAxes,
     add_fixed_terms,
     choose_axes,
@@ -78,8 +79,6 @@ _USUAL_LATENCY: Final = "latency_mean_ns"
 # Work that is timed as a whole has no other metric.
 _TIMED_METRIC: Final = "elapsed_s"
 _AXES: Final = ("x", "color", "facet")
-# Hosts with one layout and workload are repetitions: a cell has their median, where the metric has one.
-_SCOPE: Final = frozenset({"host", "pool"})
 _DEPTHS: Final = ("iodepth", "numjobs")
 
 
@@ -213,7 +212,8 @@ def _choose(
         dict.fromkeys(term.dimension for group in resolved.groups for term in group.filter.terms)
     )
     if all(metric.may_mix for metric in resolved.metrics):
-        free |= _SCOPE
+        # Hosts with one layout and workload are repetitions: a cell has their median, where the metric has one.
+        free |= SCOPE_DIMENSIONS
     if extended:
         automatic = choose_axes(series.valued, **axes | dict.fromkeys(extended), free=free).axes
         axes |= {name: _extend(name, getattr(automatic, name), axes[name]) for name in extended}

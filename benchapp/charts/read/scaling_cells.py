@@ -381,20 +381,20 @@ def _mix_spreads(spreads: Sequence[LevelValues], metric: ScalingMetric) -> Level
 def _add_ideal(cells: Sequence[ChartCell], grid: Grid, metric: ScalingMetric) -> Iterator[ChartCell]:
     """Yield the cells with linear scaling from the first, for throughput over volumes or stripes."""
     first = next(
-        (place for place, cell in enumerate(cells) if cell.median and isinstance(grid.xs[place], int)), None
+        (place for place, cell in enumerate(cells) if cell.steady.median and isinstance(grid.xs[place], int)),
+        None,
     )
     if first is None or not metric.is_throughput or grid.axes.x not in WIDTH_DIMENSIONS:
         yield from cells
         return
-    base, least = cells[first].median or 0.0, grid.xs[first]
+    base, least = cells[first].steady.median or 0.0, grid.xs[first]
     for cell, x in zip(cells, grid.xs, strict=True):
         if not isinstance(x, int) or not isinstance(least, int) or not least:
             yield cell
             continue
         ideal = base * (1 if metric.is_per_volume else x / least)
-        yield structs.replace(
-            cell, ideal=ideal, efficiency=None if cell.median is None else cell.median / ideal
-        )
+        level = cell.steady.median
+        yield structs.replace(cell, ideal=ideal, efficiency=None if level is None else level / ideal)
 
 
 def read_series_levels(resolved: ResolvedRequest, table: SeriesTable) -> SeriesLevels:

@@ -23,6 +23,7 @@ _FIRST_X: Final = (
     "file_size_bytes",
     "numjobs",
 )
+SCOPE_DIMENSIONS: Final = frozenset({"host", "pool"})
 _PATTERN_FAMILY: Final = frozenset({"pattern", "rw", "direction"})
 # A page cache is no storage: direct I/O is shown wherever it was measured.
 _PREFERRED: Final[Mapping[str, Value]] = {"is_direct": True}

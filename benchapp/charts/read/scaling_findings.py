@@ -266,8 +266,7 @@ def _make_curve(chart: ScalingChart, row: int, column: int) -> Curve:
     for place, (x, cell) in enumerate(
         zip(chart.x.values, chart.panels[row].lines[column].cells, strict=True)
     ):
-        # A regression does not decide how a layout scales.
-        level = cell.before or cell
+        level = cell.steady
         if level.median is not None and level.p10 is not None and level.p90 is not None:
             count = float(x) if is_count and isinstance(x, int | float) else None
             error = estimate_error(level.p10, level.p90, level.n)

@@ -17,19 +17,20 @@ from benchapp.catalog.metrics import (
     find_references,
     format_change_size,
     format_count,
+    format_integer,
     format_percent,
     format_signed_percent,
     format_value,
     format_with_unit,
 )
 from benchapp.charts.read.chart import ChartThreshold
-from benchapp.charts.read.history import HistoryLine, SeriesHistory, SmallStep
+from benchapp.charts.read.history import ChosenSeries, HistoryLine, SeriesHistory, SmallStep
 from benchapp.charts.texts.levels import describe_kind, describe_mixed_kinds
 from benchapp.framework.read.binary_columns import from_us
 from benchapp.framework.times import format_day, format_moment
 from benchapp.incidents.read.changes import ChangeRow
 from benchapp.incidents.read.series_status import DetectionStatusRow, select_detected
-from benchapp.models import Slope
+from benchapp.models import Slope, name_scopes
 from benchapp.models.measurement import are_same_kind
 from benchapp.series.read.levels import DETECTION_RUNS_MINIMUM, LevelChange, LevelRow, find_level_before
 from benchapp.series.read.series import SeriesRow
@@ -294,12 +295,16 @@ def _find_valid(line: HistoryLine, metric: str) -> NDArray[np.bool_]:
 _SENTENCES_MAXIMUM = 8
 
 
-def format_history_title(history: SeriesHistory, metric: Metric) -> str:
-    """Return the title of a history: of one series its workload and level, of several the range of their levels."""
+def format_history_title(history: SeriesHistory, metric: Metric, chosen: ChosenSeries) -> str:
+    """Return the title of a history: of one series its workload and level; of several how many got worse, else the
+    range of their levels.
+    """
     if len(history.lines) == 1:
         (line,) = history.lines
         shown_level = find_level_in_view(history, line, metric.name)
         return format_series_title(line.row, metric, shown_level, has_range=history.has_range)
+    if chosen.worse:
+        return _name_worse(chosen)
     found = [find_shown_level(list_levels(line, metric.name)) for line in history.lines]
     shown = [each for each in found if each is not None]
     if not shown:
@@ -310,6 +315,20 @@ def format_history_title(history: SeriesHistory, metric: Metric) -> str:
         return f"{metric.label} of {count}: {format_with_unit(medians[0], metric)}"
     low, high = format_with_unit(min(medians), metric), format_with_unit(max(medians), metric)
     return f"{metric.label} of {count}: {low.removesuffix(' IOPS')} to {high}"
+
+
+def _name_worse(chosen: ChosenSeries) -> str:
+    """Return "120 of 920 series got worse: IOPS −25 % to −26 % in the worst 6, on db-03"."""
+    shown = chosen.worse[: len(chosen.rows)]
+    metrics = dict.fromkeys(CATALOG[mark.metric].label for mark in shown)
+    sizes = sorted({round(mark.relative, 2) for mark in shown}, key=abs)
+    size = " to ".join(dict.fromkeys(format_signed_percent(each) for each in (sizes[0], sizes[-1])))
+    total = f"{'more than ' if chosen.has_more else ''}{format_integer(chosen.total)}"
+    least = f" in the worst {len(shown)}" if len(shown) < len(chosen.worse) else ""
+    where = name_scopes(list(dict.fromkeys(row.scope for row in chosen.rows[: len(shown)])))
+    return (
+        f"{len(chosen.worse)} of {total} series got worse: {' and '.join(metrics)} {size}{least}, on {where}"
+    )
 
 
 def describe_history(
@@ -365,10 +384,14 @@ def _describe_level_changes(history: SeriesHistory, metric: Metric) -> list[str]
             young += is_young
             steady += not is_young
             continue
-        size = abs(shown.level.median / shown.before.median - 1) if shown.before.median else 0.0
-        before = _describe_before(shown.level, shown.before, metric)
-        value = format_with_unit(shown.level.median, metric)
-        changed.append((size, f"{line.name}: {value} since {format_moment(shown.level.since_at)}. {before}"))
+        size = shown.level.median / shown.before.median - 1 if shown.before.median else 0.0
+        change = shown.level.change
+        own = change if change is not None and change.metric == metric.name else None
+        percent = format_signed_percent(own.relative if own else size)
+        kind = "recovered from " if own and own.is_recovery else ""
+        now, was = (format_with_unit(each.median, metric) for each in (shown.level, shown.before))
+        since = format_moment(shown.level.since_at)
+        changed.append((abs(size), f"{line.name}: {now} since {since}, {kind}{percent}. Was {was}."))
     sentences = [sentence for _, sentence in sorted(changed, reverse=True)[:_SENTENCES_MAXIMUM]]
     sentences += describe_mixed_kinds(kinds) + switched[:_SENTENCES_MAXIMUM]
     if (more := len(switched) - _SENTENCES_MAXIMUM) > 0:

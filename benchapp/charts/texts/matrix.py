@@ -11,6 +11,7 @@ from benchapp.catalog.metrics import (
     format_signed_percent,
     format_value,
     join_first,
+    list_detected_metrics,
 )
 from benchapp.charts.read.chart import ChartCell, ChartLine
 from benchapp.charts.read.matrix import Matrix, Omitted
@@ -43,18 +44,22 @@ _CHANGES_NAMED: Final = 3
 
 
 def describe_matrix(matrix: Matrix) -> str:
-    """Return the title: "Median IOPS by pattern, over volumes: 1 of 30 combinations regressed, 2 improved"."""
+    """Return the title: "Median IOPS by pattern, over volumes: 1 of 30 combinations is worse, 4k read (−20 %)"."""
     rows = " and ".join(row.label.lower() for row in matrix.rows)
     title = f"Median {matrix.metric.label} by {rows}, over {matrix.x.dimension.label.lower()}"
-    regressed, improved = (
-        len(_find_open_changes(matrix, is_regression=is_regression)) for is_regression in (True, False)
-    )
-    if not regressed and not improved:
+    if matrix.span.to_at is not None or not matrix.count("measured"):
         return title
     cells = f"of {matrix.count('measured')} combinations"
-    if not regressed:
-        return f"{title}: {improved} {cells} improved"
-    return f"{title}: {regressed} {cells} regressed" + (f", {improved} improved" if improved else "")
+    worse, better = (_find_open_changes(matrix, is_regression=each) for each in (True, False))
+    improved = f", {len(better)} {'' if worse else f'{cells} '}better" if better else ""
+    if not worse:
+        hidden = matrix.omitted.hidden_regressions
+        others = f", but {format_integer(hidden)} hidden series" if hidden else ""
+        return f"{title}: no combination is worse{others}{improved}"
+    relative, where = worse[0]
+    verb = "is" if len(worse) == 1 else "are"
+    least = "" if len(worse) == 1 else "most in "
+    return f"{title}: {len(worse)} {cells} {verb} worse{improved}, {least}{where} ({format_signed_percent(relative)})"
 
 
 def describe_cells(matrix: Matrix) -> str:
@@ -91,15 +96,10 @@ def describe_changes(matrix: Matrix) -> Iterator[str]:
 
 def _find_open_changes(matrix: Matrix, *, is_regression: bool) -> list[tuple[float, str]]:
     """Return the cells with an open change in the metric, as (relative, place), the largest change first."""
-    found = []
+    found, detected = [], list_detected_metrics([matrix.metric.name])
     for panel, row, place, cell in matrix.walk():
         mark = cell.mark
-        if (
-            mark
-            and mark.state == "open"
-            and mark.metric == matrix.metric.name
-            and mark.is_regression == is_regression
-        ):
+        if mark and mark.state == "open" and mark.metric in detected and mark.is_regression == is_regression:
             where = describe_cell_place(matrix, row, place)
             found.append((mark.relative, f"{where}, {panel.label}" if panel.label else where))
     return sorted(found, key=lambda change: -abs(change[0]))
@@ -144,8 +144,8 @@ def list_omitted(matrix: Matrix) -> Iterator[str]:
         named = {"rw", "direction"} if "pattern" in matrix.mixed else set()
         labels = ", ".join(DIMENSIONS[name].label.lower() for name in matrix.mixed if name not in named)
         yield (
-            f"Combinations with several series (different {labels}) show that with the newest value;"
-            " the link opens all."
+            f"Combinations with several series (different {labels}) show the one that got worse most,"
+            " else the newest. The link opens all."
         )
 
 

@@ -60,7 +60,8 @@ class Clause:
 
     subject: the curve, with a colon if a verb cannot follow it: "random read", "16 volumes:". predicate: begins with
     a verb, or with its own subject if has_subject; then subject is "" where the chart has one curve. numbers: what
-    follows the predicate, with its separator: " (5 000 → 5 010 IOPS)". aside: what the finding leaves out, likewise.
+    follows the predicate, with its separator: " (5 000 → 5 010 IOPS)". aside: what else differs, likewise. before: the
+    open regressions that it leaves out, likewise.
     """
 
     subject: str
@@ -68,6 +69,7 @@ class Clause:
     numbers: str = ""
     has_subject: bool = False
     aside: str = ""
+    before: str = ""
 
     def join(self, subject: str, predicate: str) -> str:
         """Return a subject and a predicate as one clause."""
@@ -78,11 +80,11 @@ class Clause:
     @property
     def sentence(self) -> str:
         """Return the finding with its numbers."""
-        return f"{self.join(self.subject, self.predicate)}{self.numbers}{self.aside}."
+        return f"{self.join(self.subject, self.predicate)}{self.numbers}{self.before}{self.aside}."
 
     @property
     def claim(self) -> str:
-        """Return the predicate with what the finding leaves out, without numbers."""
+        """Return the predicate with what else differs, without numbers; the title counts open regressions."""
         return f"{self.predicate}{self.aside}"
 
 
@@ -97,12 +99,12 @@ class SentenceWriter:
         """Return the clause of a finding, which says where it uses the level before an open regression, and what else
         differs between its values."""
         replaced = self.name_regressions(list_replaced(self._chart, finding))
-        aside = f", without {replaced}" if replaced else ""
+        before, aside = f", before {replaced}" if replaced else "", ""
         if names := [lower_label(DIMENSIONS[name].label) for name in list_confounded(self._chart, finding)]:
             *first, last = names
             named = " and ".join([*([", ".join(first)] if first else []), last])
-            aside += f", with different {named}"
-        return replace(self._write(finding), aside=aside)
+            aside = f", with different {named}"
+        return replace(self._write(finding), aside=aside, before=before)
 
     def name_regressions(self, places: Sequence[int]) -> str:
         """Return "the open regression at 16 volumes" for places on x; "" for none."""
@@ -489,6 +491,8 @@ def describe_scaling(chart: ScalingChart, findings: Sequence[Finding]) -> str:
             first = (strong or list(dependences))[0]
             curve = SentenceWriter(chart).name_curve(CurvePlace(first.facet, first.line, 0))
             answers = [f"{curve.removesuffix(':')} {answers[0]}"]
+    if regressed := sum(cell.is_regressed for cell in chart.cells):
+        answers.append(f"{regressed} of {chart.counts.filled} values have an open regression")
     if not answers:
         return subject
     return f"{subject}: {f'{chart.metric.label}: ' if chart.more else ''}{'; '.join(answers)}"
@@ -580,7 +584,7 @@ def _join_clauses(chart: ScalingChart, clauses: Sequence[Clause]) -> str:
     names = [clause.subject.removesuffix(":") for clause in clauses]
     subject = f"{', '.join(names[:-1])} and {names[-1]}"
     if count > _SUBJECTS_MAXIMUM:
-        subject = f"{count} of {curves} curves"
+        subject = f"{'all' if count == curves else f'{count} of'} {curves} curves"
     predicate = clause.claim
     if not clause.has_subject:
         predicate = _VERB.sub(lambda found: _PLURALS[found[0]], predicate)

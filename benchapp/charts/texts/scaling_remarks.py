@@ -125,10 +125,12 @@ def _list_open_changes(chart: ScalingChart) -> Iterator[str]:
         found = []
         for panel, line, place, cell in chart.walk():
             mark = cell.mark
-            if mark and mark.state == "open" and mark.is_regression == is_regression:
+            is_open = mark is not None and mark.state == "open" and not mark.is_regression
+            if cell.is_regressed if is_regression else is_open:
                 names = (line.label if len(panel.lines) > 1 else "", chart.x.settings[place], panel.label)
                 where = ", ".join(filter(None, names))
-                relative = mark.relative if mark.metric == chart.metric.base else None
+                is_own = mark and (mark.metric, mark.is_regression) == (chart.metric.base, is_regression)
+                relative = mark.relative if mark and is_own else None
                 size = f" ({format_signed_percent(relative)})" if relative is not None else ""
                 found.append((-abs(relative or 0), f"{where}{size}"))
         if found:
@@ -338,7 +340,7 @@ def describe_models(chart: ScalingChart, models: Sequence[CurveModel]) -> Iterat
             yield Sentence(f"{curve}: no scaling model; {found.reason}.")
             continue
         replaced = list_replaced_in(chart.panels[found.facet].lines[found.line])
-        aside = f", without {writer.name_regressions(replaced)}" if replaced else ""
+        aside = f", before {writer.name_regressions(replaced)}" if replaced else ""
         yield Sentence(f"{curve}: {_describe_reach(chart, found, found.model)}{aside}.")
         if len(models) > 1:
             continue

@@ -38,8 +38,8 @@ from benchapp.catalog.spelling import is_readable, suggest_corrections
 from benchapp.framework.pages.time_range import BoundField, TimeRangeControl, TimeRangeForm, make_time_range
 from benchapp.framework.read.days import is_relative_moment, parse_moment
 from benchapp.framework.times import name_zone
-from benchapp.models import State
-from benchapp.models.filtering import follow_names
+from benchapp.models import SAMPLE_HOST, State
+from benchapp.models.filtering import WITHOUT_SAMPLE, follow_names, leave_out_sample
 from benchapp.series.read.dimension_values import Exclusion, FindsAny, find_exclusions, list_known_values
 from benchapp.series.read.runs import RunFilter
 from benchapp.series.read.shapes import BADGE_CODES
@@ -61,6 +61,7 @@ _SIGNS: Final = {"=": "", ">=": "≥ ", "<=": "≤ ", ">": "> ", "<": "< "}
 class FilterBar:
     """The context of `_filter_bar.html`.
 
+    read: the filter that a page of charts reads, which may leave out the sample.
     text: in the canonical form, including legacy parameters and the two fields; as typed if it is not valid, and the
     filter is empty then. typed: as typed in any case. instead: corrections of the error. others: all other parameters.
     resolved_url: the page with the time range and the metric of the text as parameters, and with present names in place
@@ -72,6 +73,7 @@ class FilterBar:
 
     text: str
     filter: Filter
+    read: Filter
     error: dict[str, Any] | None
     chips: tuple[dict[str, Any], ...]
     hidden: tuple[tuple[str, str], ...]
@@ -88,6 +90,13 @@ class FilterBar:
     others: tuple[tuple[str, str], ...] = ()
     resolved_url: str | None = None
     is_renamed: bool = False
+
+    @property
+    def sample_url(self) -> str:
+        """Return the page of the sample; "" unless this one leaves it out."""
+        if WITHOUT_SAMPLE not in self.read.terms:
+            return ""
+        return _link(self.action, write_filter(self.filter.with_value("host", SAMPLE_HOST)), self.others)
 
     @property
     def suggestions(self) -> list[tuple[str, str]]:
@@ -110,11 +119,12 @@ def make_filter_bar(
     form: forms.Form | None = None,
     fields: str = "",
     has_metric: bool = False,
+    leaves_out_sample: bool = False,
 ) -> FilterBar:
     """Read the filter of the address. action: path of the page that has it, by default this one.
 
     A time range in the filter becomes the parameters from and to (`resolved_url`). has_metric: the page has the
-    parameter metric, which a metric in the filter becomes; other pages refuse it.
+    parameter metric, which a metric in the filter becomes; other pages refuse it. leaves_out_sample: as in FilterBar.
     keep: names of parameters for hidden inputs, in order; repeated ones with all values; with `from` the page has its
     time range outside of the bar. form, fields: as in FilterBar; their parameters are not in keep.
     """
@@ -140,6 +150,7 @@ def make_filter_bar(
     return FilterBar(
         text=text,
         filter=filter,
+        read=leave_out_sample(filter) if leaves_out_sample and problem is None else filter,
         error=_describe_error(problem, whole) if problem else None,
         chips=_make_chips(filter, path, rest),
         hidden=kept,

@@ -6,7 +6,8 @@ from datetime import datetime
 from math import log1p
 from typing import Annotated, Any, Final, Literal
 
-from django.db.models import Case, DurationField, ExpressionWrapper, F, Q, Value, When
+from django.db.models import Case, DurationField, ExpressionWrapper, F, Q, QuerySet, Value, When
+from django.db.models.expressions import RawSQL
 from django.db.models.functions import Greatest
 from django.db.models.lookups import GreaterThan
 from django.utils import timezone
@@ -75,6 +76,7 @@ _READ_SCOPES: Final = (
     " change.relative, change.started_at, incident.severity"
     f"{_OF_OPEN_REGRESSIONS} AND series.scope = ANY(%s) ORDER BY change.id"
 )
+_REGRESSED_SERIES: Final = f"SELECT change.series_id{_OF_OPEN_REGRESSIONS}"
 REGRESSED_SCOPES: Final = f"SELECT series.scope{_OF_OPEN_REGRESSIONS}"
 """The scopes that have a mark (`read_scope_marks`); LIVE is its parameter."""
 
@@ -135,6 +137,21 @@ def count_open_regressions(series_ids: Sequence[int], *, metric: str) -> int:
         return 0
     ((count,),) = fetch_rows(_COUNT_REGRESSIONS, [metric, LIVE, write_ids(series_ids)])
     return int(count)
+
+
+def list_worse(series: QuerySet[Series], *, metric: str) -> list[SeriesMark]:
+    """Return the marks of some series with an open regression, the worst first; those of another metric behind.
+
+    Two queries, one if there are none.
+    """
+    regressed = RawSQL(_REGRESSED_SERIES, [LIVE])  # noqa: S611
+    found = series.order_by().filter(pk__in=regressed).values_list("pk", flat=True)
+    marks = read_series_marks(list(found), metric=metric).values()
+    detected = list_detected_metrics([metric])
+    open_marks = [mark for mark in marks if mark.state == "open" and mark.is_regression]
+    return sorted(
+        open_marks, key=lambda mark: (mark.metric not in detected, *rank_mark(mark), mark.series_id)
+    )
 
 
 def _find_state(is_open: bool, incident_state: str, planned_event_id: int | None) -> MarkState:

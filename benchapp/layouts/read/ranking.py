@@ -39,6 +39,7 @@ from benchapp.layouts.rules.ranking import (
     find_front,
     price_volumes,
 )
+from benchapp.models.filtering import leave_out_sample
 from benchapp.series.read.levels import count_kinds, read_current_columns
 from benchapp.series.read.shapes import order_codes
 from benchapp.series.read.titles import UNKNOWN_LAYOUT, describe_setting, describe_target
@@ -331,6 +332,7 @@ def rank_layouts(question: LayoutQuestion, *, now: datetime | None = None) -> La
 
 
 def _rank_layouts(question: LayoutQuestion, *, now: datetime) -> LayoutRanking:
+    question = replace(question, filter=leave_out_sample(question.filter))
     prices, day = list_prices(), now.date()
     region = find_region(prices, question.region, day=day)
     price_list = select_prices(prices, region=region, day=day)

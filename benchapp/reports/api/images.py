@@ -278,7 +278,7 @@ class HistoryImage(ChartImage):
         metrics = wanted.get("metrics", ("iops",))
         if len(metrics) > PANELS_MAXIMUM:
             raise bad_parameter("metrics", f"{len(metrics)} metrics; an image has at most {PANELS_MAXIMUM}")
-        chosen = choose_series(wanted["match"], ids=wanted.get("series"))
+        chosen = choose_series(wanted["match"], ids=wanted.get("series"), metric=metrics[0])
         thresholds = read_own_thresholds(request, chosen, metrics=metrics)
         etag = make_history_etag(request, chosen, metrics=metrics, thresholds=thresholds)
         if is_known(request, etag):

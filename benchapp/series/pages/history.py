@@ -327,6 +327,7 @@ def history(request: HttpRequest, series_id: int | None = None) -> HttpResponse:
         keep=_RETAINED,
         fields="series/_history_fields.html",
         has_metric=True,
+        leaves_out_sample=series_id is None and "series" not in request.GET,
     )
     asked = read_history_request(request.GET)
     errors = [*asked.errors]
@@ -342,7 +343,7 @@ def history(request: HttpRequest, series_id: int | None = None) -> HttpResponse:
         asked = replace(asked, ids=(series_id,))
     elif asked.ids is not None and len(asked.ids) == 1:
         return redirect(link_series(asked.ids[0], request))
-    chosen = choose_series(bar.filter, ids=asked.ids)
+    chosen = choose_series(bar.read, ids=asked.ids, metric=asked.metric.name)
     if series_id is not None and not chosen.rows:
         raise Http404(f"Series {series_id} does not exist or has no measurements.")
     metrics = _list_metrics(chosen.rows)
@@ -355,7 +356,7 @@ def history(request: HttpRequest, series_id: int | None = None) -> HttpResponse:
     if shown.has_range and _TEXTS_ONLY not in request.headers:
         whole = read_history(chosen, metrics=names, terms=terms, color=asked.color)
     thresholds = list_chart_thresholds(find_person_id(request), [row.id for row in chosen.rows], names)
-    title = format_history_title(shown, metric)
+    title = format_history_title(shown, metric, chosen)
     context = {
         "bar": bar,
         "asked": asked,
@@ -377,7 +378,7 @@ def history(request: HttpRequest, series_id: int | None = None) -> HttpResponse:
         changes = list_environment_changes(shown)
         context |= {
             "figure": figure,
-            "study_query": _write_study_query(asked, chosen, text=bar.text),
+            "study_query": _write_study_query(asked, chosen, bar.read),
             "changes": changes[:_CHANGES_SHOWN],
             "changes_left_out": len(changes[_CHANGES_SHOWN:])
             + sum(line.environments.left_out for line in shown.lines),
@@ -502,7 +503,7 @@ def _make_figure(
         asked,
         chosen,
         histories,
-        choice=write_series_query(asked, bar.text),
+        choice=write_series_query(asked, write_filter(bar.read)),
         base_url=make_base_url(request),
         **more,
     )
@@ -550,7 +551,8 @@ def _describe_scope(chosen: ChosenSeries, asked: HistoryRequest, bar: FilterBar)
     count = f"{len(chosen.rows)} series"
     if chosen.left_out:
         more = "more than " if chosen.has_more else ""
-        count = f"{len(chosen.rows)} of {more}{chosen.total} series, most recent runs first"
+        order = "worst first" if chosen.worse else "most recent runs first"
+        count = f"{len(chosen.rows)} of {more}{chosen.total} series, {order}"
     filter = "" if asked.ids is not None else describe_filter(bar.filter)
     return f"{count} · {filter}" if filter else count
 
@@ -577,7 +579,7 @@ def _describe_left_out(chosen: ChosenSeries, history: SeriesHistory) -> list[str
     return sentences
 
 
-def _write_study_query(asked: HistoryRequest, chosen: ChosenSeries, *, text: str) -> str:
+def _write_study_query(asked: HistoryRequest, chosen: ChosenSeries, filter: Filter) -> str:
     """Return the query of the chart; without ids and filter, the ids of the displayed series."""
-    ids = asked.ids or (() if text else tuple(row.id for row in chosen.rows))
-    return write_chart_query(asked, ids=ids, text=text)
+    ids = asked.ids or (() if filter.is_asking else tuple(row.id for row in chosen.rows))
+    return write_chart_query(asked, ids=ids, text=write_filter(filter))
