@@ -93,14 +93,15 @@ def _draw_lines(canvas: Canvas, box: ImageBox, lines: Sequence[ComparisonLine], 
     axes.set_ylim(len(rows) - 0.5, -0.5)
     axes.set_yticks([])
     axes.set_xscale("log")
-    known = [value for line in lines for value in (line.at, line.low, line.high) if value]
+    ratios = [line.pair.comparison for line in lines]
+    known = [value for each in ratios for value in (each.ratio, each.low, each.high) if value]
     least, most = min(1.0, *known), max(1.0, *known)
     room = math.exp(max(math.log(most / least) * 0.06, 0.005))
     axes.set_xlim(least / room, most * room)
     ticks = _choose_ticks(least / room, most * room)
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     plot.show_grid("x")
-    plot.show_line_below("← worse · B relative to A, log · better →")
+    plot.show_line_below("B / A, log axis")
     axes.axvline(1, color=canvas.colors.ink, linewidth=1)
     for place, row in enumerate(rows):
         middle = area.top + (place + 0.5) * _ROW_HEIGHT
@@ -108,10 +109,10 @@ def _draw_lines(canvas: Canvas, box: ImageBox, lines: Sequence[ComparisonLine], 
             heading = shorten_text(f"{row.label}, {row.better} is better", names - 8, weight="bold")
             canvas.write(box.left, middle, heading, weight="bold", middle=True)
             continue
-        color = _choose_color(canvas, row)
-        if row.low and row.high:
-            plot.draw_line([row.low, row.high], [place, place], color)
-        plot.draw_points([row.at], [place], "o", color, edge=1.5, is_hollow=row.kind == "none")
+        color, found = _choose_color(canvas, row), row.pair.comparison
+        if found.low and found.high:
+            plot.draw_line([found.low, found.high], [place, place], color)
+        plot.draw_points([found.ratio], [place], "o", color, edge=1.5, is_hollow=row.kind == "none")
         canvas.write(box.left + 8, middle, shorten_text(row.name, names - 20), middle=True)
         text = shorten_text(_describe_values(row), values - 12)
         canvas.write(area.right + 12, middle, text, color=color, middle=True)
@@ -152,8 +153,7 @@ def _list_foot(found: ComparisonResult, names: tuple[str, str], common: str) -> 
     counts = f"{format_count(found.counts[0], 'series')} of A, {found.counts[1]} of B"
     yield " · ".join([*shared, f"{format_count(len(found.pairs), 'value')} compared", counts])
     yield (
-        "Marks: median of B / median of A, beyond 1 better; lines: 95 % interval of the ratio; hollow: neither"
-        " worse nor better."
+        "Marks: median of B / median of A. Lines: 95 % interval of the ratio. Hollow: neither worse nor better."
     )
     if found.pairs:
         yield describe_comparison(found, *names)[-1]

@@ -334,7 +334,10 @@ def choose_series(
         others = (
             list_rows(wanted.exclude(pk__in=first), limit=limit - len(first)) if len(first) < limit else ()
         )
-        rows = (*sorted(read_rows(first), key=lambda row: first.index(row.id)), *order_rows(others))
+        rows = (
+            *(sorted(read_rows(first), key=lambda row: first.index(row.id)) if first else ()),
+            *order_rows(others),
+        )
     return ChosenSeries(
         rows=rows,
         names=tuple(name_lines(rows)),

@@ -38,6 +38,7 @@ from benchapp.charts.read.scaling_cells import (
 )
 from benchapp.charts.read.scaling_conditions import count_series, mark_series, place_runs, read_points
 from benchapp.charts.read.scaling_defaults import (
+    LOADS,
     SCOPE_DIMENSIONS,
     ChosenAxes,
     add_fixed_terms,
@@ -79,7 +80,6 @@ _USUAL_LATENCY: Final = "latency_mean_ns"
 # Work that is timed as a whole has no other metric.
 _TIMED_METRIC: Final = "elapsed_s"
 _AXES: Final = ("x", "color", "facet")
-_DEPTHS: Final = ("iodepth", "numjobs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def _read_scaling(request: ScalingRequest) -> ScalingChart:
         if timed_series.valued.length:
             resolved, series = timed, timed_series
     if resolved.over is not None and axes["x"] is None:
-        axes["x"] = max(_DEPTHS, key=lambda name: len(series.valued.distinct(name)))
+        axes["x"] = max(LOADS, key=lambda name: len(series.valued.distinct(name)))
     chosen = _choose(resolved, series, axes, extended=extended, free=free)
     return build_chart(resolved, series, chosen=chosen)
 

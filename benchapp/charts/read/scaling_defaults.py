@@ -23,6 +23,7 @@ _FIRST_X: Final = (
     "file_size_bytes",
     "numjobs",
 )
+LOADS: Final = ("iodepth", "numjobs")
 SCOPE_DIMENSIONS: Final = frozenset({"host", "pool"})
 _PATTERN_FAMILY: Final = frozenset({"pattern", "rw", "direction"})
 # A page cache is no storage: direct I/O is shown wherever it was measured.
@@ -130,7 +131,31 @@ def choose_axes(
         return Axes(name, _choose_color(taken, color), facet or None, in_groups=in_groups)
 
     taken = frozenset(name for axis in (color, facet) if axis for name in split_axis(axis))
-    return fix_dimensions(table, make_axes(x or _choose_x(table, taken)), free=free)
+    return _fix_lines(
+        fix_dimensions(table, make_axes(x or _choose_x(table, taken)), free=free), table, free=free
+    )
+
+
+def _fix_lines(chosen: ChosenAxes, table: SeriesTable, *, free: frozenset[str]) -> ChosenAxes:
+    """Fix what a line over numbers would join: block sizes, and along a load everything else as well.
+
+    table: with the rows that are not chosen.
+    """
+    axes = chosen.axes
+    if axes.x not in SERIES_DIMENSIONS or not SERIES_DIMENSIONS[axes.x].is_number:
+        return chosen
+    more, shown = fix_conflicts(
+        chosen.table,
+        [name for axis in (axes.color, axes.facet) if axis for name in split_axis(axis)],
+        free={*free, *axes.dimensions},
+        candidates=tuple(SERIES_DIMENSIONS) if axes.x in LOADS else ("block_size_bytes",),
+        ranked_by=axes.names,
+    )
+    names = dict.fromkeys(each.dimension for each in (*chosen.fixed, *more))
+    fixed = tuple(_fix(name, shown, table) for name in names)
+    return replace(
+        chosen, fixed=fixed, table=shown, hidden_ids=np.setdiff1d(table.array("id"), shown.array("id"))
+    )
 
 
 def list_varying(table: SeriesTable, axes: Axes) -> tuple[str, ...]:
@@ -220,15 +245,17 @@ def fix_conflicts(
     free: Collection[str] = (),
     candidates: Collection[str] = tuple(SERIES_DIMENSIONS),
     keeps_unknown: bool = False,
+    ranked_by: Sequence[str] | None = None,
 ) -> tuple[tuple[FixedDimension, ...], SeriesTable]:
     """Keep one value of a dimension in each cell that has several; no cell loses all of its series.
 
     Each cell keeps direct I/O, else the value that most cells have: then the usual, the most measured, the newest one.
     The dimension whose known value is in most cells is settled first. cell_names: the dimensions that determine a
     cell; () for one cell. free: dimensions not to fix. candidates: those that may be fixed. keeps_unknown: series of
-    unknown value stay beside those with the one that is kept.
+    unknown value stay beside those with the one that is kept. ranked_by: of the cells in which values are counted.
     """
     whole, cells = table, number_combinations(table, cell_names)
+    counted = cells if ranked_by is None else number_combinations(table, ranked_by)
     names = [
         name
         for name in SERIES_DIMENSIONS
@@ -243,7 +270,7 @@ def fix_conflicts(
         return _find_conflict(table.select(known), cells[known], name)
 
     while names := list(filter(has_conflict, names)):
-        ranked = {name: _rank_values(table, cells, name) for name in names}
+        ranked = {name: _rank_values(table, counted, name) for name in names}
         name = max(names, key=lambda name: ranked[name][1])
         ranks = ranked[name][0][table.shared(name).codes]
         is_unknown = _is_unknown(table, name) & keeps_unknown
@@ -252,17 +279,14 @@ def fix_conflicts(
         best = np.full(places.max() + 1, len(ranks))
         np.minimum.at(best, places, ranks)
         is_kept = (ranks == best[places]) | is_unknown
-        table, cells = table.select(is_kept), cells[is_kept]
+        table, cells, counted = table.select(is_kept), cells[is_kept], counted[is_kept]
         settled.append(name)
-    fixed = tuple(
-        FixedDimension(
-            name,
-            tuple(sorted(table.distinct(name), key=partial(order_value, name))),
-            _list_choices(whole, name),
-        )
-        for name in settled
-    )
-    return fixed, table
+    return tuple(_fix(name, table, whole) for name in settled), table
+
+
+def _fix(name: str, shown: SeriesTable, whole: SeriesTable) -> FixedDimension:
+    values = tuple(sorted(shown.distinct(name), key=partial(order_value, name)))
+    return FixedDimension(name, values, _list_choices(whole, name))
 
 
 def measure_choices(

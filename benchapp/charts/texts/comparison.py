@@ -238,8 +238,7 @@ class ComparisonLine:
     """One pair as table, chart, Markdown and image show it.
 
     number: from 1. rank: from 0 for the most significant. place: "fast → slow", or the hosts or pools of both sides.
-    parts: the title without common parts; name: with the place first, if places differ. at, low, high: the factor by
-    which B is better, with its interval: a lower latency is above 1, too; None if unknown. kind: worse, better or none.
+    parts: the title without common parts; name: with the place first, if places differ. kind: worse, better or none.
     """
 
     number: int
@@ -249,9 +248,6 @@ class ComparisonLine:
     metric: Metric
     parts: str
     name: str
-    at: float | None
-    low: float | None
-    high: float | None
     a: str
     b: str
     ratio: str
@@ -279,10 +275,6 @@ def _make_line(
     parts = [part for part in split_title(pair.title) if part not in shared] or [pair.title]
     names = [place, *(part for part in parts if part != place)] if has_places else parts
     result, kind = describe_result(pair)
-    at, low, high = found.ratio, found.low, found.high
-    if metric.better == "lower":
-        # An interval from 0 has no inverse.
-        at, low, high = at and 1 / at, (high and 1 / high) if low else None, low and 1 / low
     p = pair.adjusted_p
     return ComparisonLine(
         number=number,
@@ -292,9 +284,6 @@ def _make_line(
         metric=metric,
         parts=_SEPARATOR.join(parts),
         name=_SEPARATOR.join(names),
-        at=at,
-        low=low,
-        high=high,
         a=format_value(found.a.median, metric.unit),
         b=format_value(found.b.median, metric.unit),
         ratio=UNKNOWN if found.ratio is None else f"{found.ratio:.3f}",
@@ -307,4 +296,4 @@ def _make_line(
 
 def list_drawn(lines: Sequence[ComparisonLine]) -> list[ComparisonLine]:
     """Return the lines that a chart has: of the forty most significant those with a ratio."""
-    return [line for line in lines if line.rank < CHART_MAXIMUM and line.at is not None and line.at > 0]
+    return [line for line in lines if line.rank < CHART_MAXIMUM and (line.pair.comparison.ratio or 0) > 0]

@@ -44,22 +44,23 @@ _CHANGES_NAMED: Final = 3
 
 
 def describe_matrix(matrix: Matrix) -> str:
-    """Return the title: "Median IOPS by pattern, over volumes: 1 of 30 combinations is worse, 4k read (−20 %)"."""
+    """Return the title: "Median IOPS by pattern, over volumes: 1 of 30 combinations is worse (4k read, −20 %)"."""
     rows = " and ".join(row.label.lower() for row in matrix.rows)
     title = f"Median {matrix.metric.label} by {rows}, over {matrix.x.dimension.label.lower()}"
     if matrix.span.to_at is not None or not matrix.count("measured"):
         return title
     cells = f"of {matrix.count('measured')} combinations"
     worse, better = (_find_open_changes(matrix, is_regression=each) for each in (True, False))
-    improved = f", {len(better)} {'' if worse else f'{cells} '}better" if better else ""
+    improved = f", {len(better)} better" if better else ""
     if not worse:
         hidden = matrix.omitted.hidden_regressions
         others = f", but {format_integer(hidden)} hidden series" if hidden else ""
         return f"{title}: no combination is worse{others}{improved}"
     relative, where = worse[0]
     verb = "is" if len(worse) == 1 else "are"
-    least = "" if len(worse) == 1 else "most in "
-    return f"{title}: {len(worse)} {cells} {verb} worse{improved}, {least}{where} ({format_signed_percent(relative)})"
+    most = "" if len(worse) == 1 else "most: "
+    where = f"{most}{where}, {format_signed_percent(relative)}"
+    return f"{title}: {len(worse)} {cells} {verb} worse ({where}){improved}"
 
 
 def describe_cells(matrix: Matrix) -> str:

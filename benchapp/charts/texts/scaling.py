@@ -492,10 +492,15 @@ def describe_scaling(chart: ScalingChart, findings: Sequence[Finding]) -> str:
             curve = SentenceWriter(chart).name_curve(CurvePlace(first.facet, first.line, 0))
             answers = [f"{curve.removesuffix(':')} {answers[0]}"]
     if regressed := sum(cell.is_regressed for cell in chart.cells):
-        answers.append(f"{regressed} of {chart.counts.filled} values have an open regression")
+        answers.append(count_changed(chart, regressed, "regression"))
     if not answers:
         return subject
     return f"{subject}: {f'{chart.metric.label}: ' if chart.more else ''}{'; '.join(answers)}"
+
+
+def count_changed(chart: ScalingChart, count: int, noun: str) -> str:
+    """Return "11 of 20 values have an open regression"."""
+    return f"{count} of {chart.counts.filled} values {'has' if count == 1 else 'have'} an open {noun}"
 
 
 def _order_findings(findings: Sequence[Finding]) -> list[Finding]:

@@ -29,7 +29,7 @@ from benchapp.charts.texts.levels import (
     describe_past_limit,
     describe_unknown,
 )
-from benchapp.charts.texts.scaling import Sentence, SentenceWriter
+from benchapp.charts.texts.scaling import Sentence, SentenceWriter, count_changed
 from benchapp.framework.times import format_moment
 from benchapp.series.read.titles import describe_value
 
@@ -135,7 +135,7 @@ def _list_open_changes(chart: ScalingChart) -> Iterator[str]:
                 found.append((-abs(relative or 0), f"{where}{size}"))
         if found:
             named = join_first([where for _, where in sorted(found)], _CHANGES_NAMED)
-            yield f"{len(found)} of {chart.counts.filled} values have an open {noun}: {named}."
+            yield f"{count_changed(chart, len(found), noun)}: {named}."
 
 
 def _list_omitted_runs(chart: ScalingChart) -> Iterator[str]:

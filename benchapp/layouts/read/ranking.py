@@ -324,7 +324,7 @@ def rank_layouts(question: LayoutQuestion, *, now: datetime | None = None) -> La
 
     The order: layouts that meet the requirement, by price, then by margin; those whose medians alone meet it; those
     that miss it, by what they lack; those with an unknown required value. A cached result takes one query, any other
-    eight. Nothing is cached in a worker.
+    nine, ten if the sample matches. Nothing is cached in a worker.
     """
     now = now or timezone.now()
     load = partial(_rank_layouts, question, now=now)

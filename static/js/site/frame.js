@@ -150,14 +150,28 @@ function readCopyText(button) {
 // A signed link to the image of a chart, made when it is asked for: each one outlives the session.
 const LINK_LIFETIME = "+90d";
 
+const escapeHtml = (text) => text.replace(/[&<>"]/g, (found) => `&#${found.codePointAt(0)};`);
+
+// By data-copy-as: what is copied of an image, with a link to the page.
+const WRITERS = {
+  link: (image) => image,
+  markdown: (image, page, title) => `[![${title.replace(/[[\]\\]/g, "\\$&")}](${image})](${page})`,
+  embed: (...texts) => {
+    const [image, page, title] = texts.map(escapeHtml);
+    return `<a href="${page}"><img src="${image}" alt="${title}"></a>`;
+  },
+};
+
 // Returns what the button shows then.
 async function copyImageLink(button) {
   const { postJson } = await import("./api.js");
   try {
     const csrfToken = document.querySelector("[name=csrfmiddlewaretoken]").value;
     const { url } = await postJson("/api/v1/links", { url: button.dataset.copyImage, expires_at: LINK_LIFETIME }, { csrfToken });
-    if (!(await copyText(url))) {
-      prompt("Copy the link to the image:", url);
+    const title = document.querySelector("h1").textContent.trim();
+    const text = WRITERS[button.dataset.copyAs ?? "link"](url, readCopyText({ dataset: { copy: "link" } }), title);
+    if (!(await copyText(text))) {
+      prompt("Copy:", text);
     }
     return "Copied, valid for 90 days";
   } catch (problem) {

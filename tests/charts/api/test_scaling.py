@@ -254,15 +254,21 @@ def test_fixed_dimensions_are_in_the_body_and_in_a_header(answer_format, reader)
             make_series([100.0 + number], metric="latency_p99_ns", host=host, target=target)
     calculate_levels()
 
-    for path in ("scaling", "matrix"):
-        response = reader.get(f"/api/v1/{path}?format={answer_format}&metric=latency_p99_ns")
-        refused = reader.get(f"/api/v1/{path}?format={answer_format}&metric=latency_p99_ns&fix=none")
+    # A percentile has no median of several hosts; a cell of a matrix has one series.
+    for path, fixed, hidden in (("scaling", "host:db-", "30"), ("matrix", "volume_type:gp3", "2")):
+        asked = f"/api/v1/{path}?format={answer_format}&metric=latency_p99_ns"
+        if path == "matrix":
+            for count in (1, 2):
+                target = make_target(volume_type="st1", volume_count=count)
+                make_series([50.0], metric="latency_p99_ns", host=host, target=target)
+            calculate_levels()
+        response, refused = reader.get(asked), reader.get(f"{asked}&fix=none")
 
-        assert "host:db-" in response.content.decode()
-        assert response.headers["X-Fixed"].startswith("host:db-")
-        assert response.headers["X-Hidden-By-Fixed"] == "30"
+        assert fixed in response.content.decode()
+        assert response.headers["X-Fixed"].startswith(fixed)
+        assert response.headers["X-Hidden-By-Fixed"] == hidden
         assert (refused.status_code, refused.json()["pointer"]) == (400, "fix")
-        assert "several values of host" in refused.json()["detail"]
+        assert f"several values of {fixed.partition(':')[0]}" in refused.json()["detail"]
 
 
 def test_every_option_is_a_parameter():

@@ -501,8 +501,8 @@ def test_curl_command_and_csv_have_the_data_of_the_page(viewer: Client) -> None:
 def test_number_of_queries_does_not_grow_with_series(viewer: Client, django_assert_num_queries: Any) -> None:
     make_ebs_series(2, 3)
 
-    # Session, person, snapshot, marks, new incidents; series are read beside Django's cursor.
-    with django_assert_num_queries(5):
+    # Session, person, sample and others, snapshot, marks, new incidents; series are read beside Django's cursor.
+    with django_assert_num_queries(7):
         viewer.get(reverse("scaling"))
 
 
@@ -668,13 +668,13 @@ def regressed(db: Any) -> None:
 def test_finding_does_not_rest_on_a_regressed_value(regressed: None, viewer: Client) -> None:
     response = viewer.get(reverse("scaling"), {"model": "1"})
 
-    without = ", without the open regression at 16 volumes."
+    before = ", before the open regression at 16 volumes."
     assert [sentence.text for sentence in response.context["figure"].sentences] == [
-        f"Random read: no maximum up to 24 volumes; from 8 to 16 volumes 2.00x (Linear){without}",
-        f"Random read scales linearly: 16x from 1 to 16 volumes (100 % of ideal){without}",
+        f"Random read: no maximum up to 24 volumes; from 8 to 16 volumes 2.00x (Linear){before}",
+        f"Random read scales linearly: 16x from 1 to 16 volumes (100 % of ideal){before}",
     ]
     words = Page(response).words
-    assert "scales linearly: 16x from 1 to 16 volumes, without the open regression at 16 volumes" in words
+    assert "scales linearly: 16x from 1 to 16 volumes; 1 of 5 values has an open regression" in words
     assert "▼ −65 %" in words
 
 

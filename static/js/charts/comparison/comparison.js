@@ -1,4 +1,4 @@
-// B compared with the baseline A: a line for each value with its interval, by metric, better to the right.
+// B compared with the baseline A: a line for each value with its interval, by metric.
 import { drawActiveMark, drawVertical, shorten } from "../shared/marks.js";
 import { BASE_OPTIONS, makeTooltipLook, styleAxis } from "../shared/looks.js";
 
@@ -12,15 +12,15 @@ const CHARACTER_WIDTH = 6.2;
 const FINE = [0.95, 0.98, 0.99, 1, 1.01, 1.02, 1.05];
 
 /**
- * Prepare lines [{number, name, metric, place, at, from, to (or null), ratio, interval, result, kind, a, b, url}], the first at
- * the top, with a heading above the lines of each metric. at, from, to: the factor by which B is better, so that a lower
- * latency is to the right as well. The axis is a log one, so that half and twice are equally far from 1.
+ * Prepare lines [{number, name, metric, better, place, at, from, to (or null), ratio, interval, result, kind, a, b, url}], the
+ * first at the top, with a heading above the lines of each metric. at, from, to: B / A with its interval. The axis is a log
+ * one, so that half and twice are equally far from 1.
  */
 export function prepareComparison(lines) {
   const headings = [];
   const entries = lines.map((line, index) => {
     if (line.metric !== lines[index - 1]?.metric) {
-      headings.push({ text: line.metric, row: index + headings.length });
+      headings.push({ text: `${line.metric}, ${line.better} is better`, row: index + headings.length });
     }
     return { ...line, row: index + headings.length, element: { datasetIndex: 0, index } };
   });
@@ -88,7 +88,7 @@ function makeFactorScale(domain, { colors, baseline, isNarrow }) {
   const ticks = ratioTicks(domain);
   const name = baseline.length > NAME_MAXIMUM ? `${baseline.slice(0, NAME_MAXIMUM - 1)}…` : baseline;
   return {
-    ...styleAxis(colors, isNarrow ? "← worse · log axis · better →" : `← worse · B vs. baseline A (${name}), log axis · better →`),
+    ...styleAxis(colors, isNarrow ? "B / A, log axis" : `B / A, log axis; A: ${name}`),
     type: "logarithmic",
     min: domain.min,
     max: domain.max,
