@@ -66,6 +66,8 @@ _COMMON_CHARTS: Final = (
     ("Latency over IOPS by queue depth", {"x": "iodepth", "metric": "latency_mean_ns", "over": "iops"}),
     ("Bandwidth by extents of the file", {"x": "extents"}),
 )
+# Of what is combined with the first.
+_ORDINALS: Final = ("Second", "Third")
 # (value, label, is chosen) of one choice.
 _Option = tuple[str, str, bool]
 
@@ -247,13 +249,13 @@ def make_combined_fields(chart: ScalingChart) -> list[dict[str, Any]]:
         {
             "name": "metric",
             "key": f"metric-{place}",
-            "label": "Metric, and",
+            "label": f"{_ORDINALS[place]} metric",
             "options": _offer(metrics, name and f",{name}", is_open=False),
             "is_used": bool(name),
         }
         for place, name in enumerate([*names, *[""] * min(room, 1)])
     ]
-    for parameter, title, axis in (("x", "X axis", chart.x), ("color", "Color", chart.color)):
+    for parameter, title, axis in (("x", "x dimension", chart.x), ("color", "color dimension", chart.color)):
         others = split_axis(axis.name)[1:] if axis else ()
         room = (
             0
@@ -266,7 +268,7 @@ def make_combined_fields(chart: ScalingChart) -> list[dict[str, Any]]:
                 {
                     "name": parameter,
                     "key": f"{parameter}-{place}",
-                    "label": f"{title}, and",
+                    "label": f"{_ORDINALS[place]} {title}",
                     "options": options,
                     "is_used": bool(name),
                 }

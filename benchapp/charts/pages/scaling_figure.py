@@ -600,20 +600,20 @@ def _list_remarks(chart: ScalingChart) -> Iterator[str]:
 def _describe_lines(chart: ScalingChart, *, has_models: bool) -> Iterator[str]:
     """Describe the reference lines."""
     if chart.request.is_ideal and any(cell.ideal is not None for cell in chart.cells):
-        yield "Dashed lines in color: linear scaling from the first value."
+        yield "Dashed lines in color show linear scaling from the first value."
     limits = [limit for each in chart.stack for facet in each.panels for limit in facet.limits]
     if has_models:
-        yield "Dotted lines: scaling models, with the band of 80 %; hollow points: predictions."
+        yield "Dotted lines show scaling models, bands their 80 % intervals. Hollow points are predictions."
     if chart.cell_runs_maximum is not None:
-        yield "Small dots: single runs."
+        yield "Small dots are single runs."
     if chart.is_by_condition:
-        yield "Dotted lines: slope of each curve."
+        yield "Dotted lines show the slope of each curve."
         if any(each.below_round_trip is not None for each in find_dependences(chart)):
-            yield "Dotted, unlabeled: the round-trip time, below which no request reaches the server."
+            yield "The dotted line without a color is the round-trip time: no request to the server is faster."
     if any(limit.target is None for limit in limits):
-        yield "Dashed lines with a name: limits."
+        yield "Dashed lines with a name are limits."
     if any(limit.target is not None for limit in limits):
-        yield "Solid lines with a name: targets."
+        yield "Solid lines with a name are targets."
 
 
 def _describe_panel(chart: ScalingChart, facet: ScalingFacet) -> str:

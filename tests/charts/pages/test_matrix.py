@@ -5,14 +5,18 @@ from datetime import UTC, datetime, timedelta
 from itertools import product
 
 import pytest
+from django.http import QueryDict
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
 from benchapp.framework.pages.series_marks import make_sparkline, make_step_line
 from benchapp.framework.times import format_age
-from benchapp.judge import judge_series
-from benchapp.models import Incident, Run, Series
+from benchapp.judge import judge_due, judge_series
+from benchapp.layouts.read.question import read_question
+from benchapp.layouts.read.ranking import rank_layouts
+from benchapp.models import SAMPLE_HOST, Incident, Run, Series
+from benchapp.models.filtering import WITHOUT_SAMPLE
 from tests.detection.write.judging import make_level
 from tests.factories import add_series, make_environment, make_host, make_series, make_target, make_workload
 from tests.pages import Page
@@ -317,3 +321,46 @@ def test_surface_of_depth_and_jobs_is_one_click_from_scaling_and_from_a_series(v
         ]
 
     assert "rows=numjobs" not in viewer.get(f"/series/{alone.pk}/").content.decode()
+
+
+def test_pages_leave_out_the_sample_beside_other_data_and_begin_with_what_got_worse(viewer: Client) -> None:
+    sample = add_series([1.0, 2.0], host=make_host(SAMPLE_HOST))
+    alone = [
+        "without the sample" in Page(viewer.get(f"/{name}/")).words
+        for name in ("scaling", "matrix", "history")
+    ]
+    steady = make_series(make_level(1000.0, 40), host=make_host("db-1"))
+    worse = make_series([*make_level(1000.0, 40)[:30], *make_level(700.0, 10)], host=make_host("db-2"))
+    judge_due()
+
+    for name in ("scaling", "matrix", "history"):
+        page = Page(viewer.get(f"/{name}/"))
+        assert "without the sample (show)" in page.words
+        assert (
+            SAMPLE_HOST
+            in Page(
+                viewer.get(next(link for link in page.links if "?q=host" in link and "ebs" in link))
+            ).words
+        )
+        assert "without the sample" not in Page(viewer.get(f"/{name}/?q=host:{SAMPLE_HOST}")).words
+    response = viewer.get("/history/")
+    matrix = viewer.get("/matrix/").context["figure"]["matrix"]
+    ranking = rank_layouts(read_question(QueryDict("iops=100")))
+
+    assert not any(alone)
+    assert response.context["title"] == "1 of 2 series got worse: IOPS −30 %, on db-2"
+    assert [line["series_id"] for line in response.context["table"]["lines"]] == [worse.pk, steady.pk]
+    assert [cell.series_ids for cell in matrix.cells] == [(worse.pk, steady.pk)]
+    assert sample.pk not in {each for row in ranking.all_rows for each in row.load.series_ids}
+    assert WITHOUT_SAMPLE in ranking.question.filter.terms
+
+
+def test_rows_without_measurements_are_one_line(viewer: Client) -> None:
+    host = make_host("db-1")
+    for size, pattern in ((1, "read"), (1, "write"), (2, "read")):
+        workload = make_workload(rw=pattern, file_size_bytes=size * 2**30)
+        add_series([1.0], host=host, workload=workload, direction=pattern)
+
+    page = Page(viewer.get(reverse("matrix"), {"facet": "file_size"}))
+
+    assert "1 row without measurements4k sequential write" in page.words

@@ -575,7 +575,7 @@ def test_runs_are_shown_on_request_with_their_number_if_not_all(
     assert (cell["runs"]["names"], cell["runs"]["hosts"]) == (["db-02"], [0, 0])
     page = Page(response)
     assert "2 of 3 runs shown: the newest of each series, up to 2 runs per combination." in page.words
-    assert "Small dots: single runs." in page.words
+    assert "Small dots are single runs." in page.words
     assert 'name="runs" value="1" checked' in response.content.decode()
     (csv_link,) = {link for link in page.links if "format=csv" in link}
     assert "runs=1" in csv_link
