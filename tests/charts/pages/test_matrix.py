@@ -344,7 +344,7 @@ def test_pages_leave_out_the_sample_beside_other_data_and_begin_with_what_got_wo
         )
         assert "without the sample" not in Page(viewer.get(f"/{name}/?q=host:{SAMPLE_HOST}")).words
     response = viewer.get("/history/")
-    matrix = viewer.get("/matrix/").context["figure"]["matrix"]
+    matrix = viewer.get("/matrix/?x=volumes").context["figure"]["matrix"]
     ranking = rank_layouts(read_question(QueryDict("iops=100")))
 
     assert not any(alone)
