@@ -161,3 +161,26 @@ def test_page_with_another_chart_is_loaded_again(clocked: Any, world: World) -> 
 
     with clocked.expect_navigation():
         clocked.evaluate(LOOK)
+
+
+def test_page_of_a_renamed_host_follows_its_name(clocked: Any, world: World) -> None:
+    clocked.goto(world.host)
+    moved = {"Location": "/hosts/"}
+    clocked.route(f"**{world.host}", lambda route: route.fulfill(status=302, headers=moved), times=1)
+
+    with clocked.expect_navigation(url="**/hosts/"):
+        clocked.evaluate(LOOK)
+
+
+def test_charts_of_the_overview_are_renewed(clocked: Any) -> None:
+    clocked.goto("/")
+    expect(clocked.locator("[data-deferred]")).to_have_count(0)
+    page = clocked.request.get("/").text().replace("</main>", "<p>news</p></main>")
+    chart = clocked.request.get("/overview/charts/regressions/").text().replace("</h2>", " anew</h2>")
+    clocked.route("**/", lambda route: route.fulfill(body=page, content_type="text/html"), times=1)
+    answer = {"body": chart, "content_type": "text/html"}
+    clocked.route("**/overview/charts/regressions/**", lambda route: route.fulfill(**answer), times=1)
+
+    clocked.clock.run_for(61_000)
+
+    expect(clocked.locator("#regressions")).to_contain_text("anew")

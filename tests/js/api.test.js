@@ -40,6 +40,17 @@ test("an unchanged page is asked for by its ETag, and is none", async () => {
   assert.deepEqual(sent, [["/x", 'W/"1"']]);
 });
 
+test("a page that moved names its new place, and a form to sign in is none", async () => {
+  const answerFrom = (url) => {
+    globalThis.fetch = async () => ({ ok: true, redirected: true, status: 200, url, headers: new Headers(), text: async () => "" });
+  };
+
+  answerFrom("http://server/hosts/new/");
+  assert.deepEqual(await getNewerPage("/hosts/old/", '""'), { movedTo: "http://server/hosts/new/" });
+  answerFrom("http://server/sign-in/?next=/hosts/old/");
+  await assert.rejects(getNewerPage("/hosts/old/", '""'), { isSignedOut: true });
+});
+
 test("no answer at all is said in words", async () => {
   globalThis.fetch = async () => {
     throw new TypeError("Failed to fetch");

@@ -202,17 +202,31 @@ def find_usual_kinds(run: RunDetail) -> LatencyKinds:
 
 
 def format_results(run: RunDetail) -> str:
-    """Return the first results of a run with IOPS and p99, for its title."""
+    """Return the file size of a run, and its first results with what differs, IOPS and p99, for its title."""
     known = [
         measurement
         for measurement in run.measurements
         if measurement.iops is not None or measurement.elapsed_s is not None
     ]
-    parts = [_format_result(measurement) for measurement in known[:_TITLE_MAXIMUM]]
+    workloads = [_describe_workload(measurement).split(" · ") for measurement in known]
+    parts = [
+        _format_result(measurement, _name_apart(workload, workloads))
+        for measurement, workload in zip(known[:_TITLE_MAXIMUM], workloads, strict=False)
+    ]
     hidden = len(known) - _TITLE_MAXIMUM + run.measurement_count - len(run.measurements)
     if hidden > 0:
         parts.append(f"and {hidden} more")
-    return "; ".join(parts) or "no values"
+    sizes = {part for workload in workloads for part in workload if part.endswith(" file")}
+    size = f"{sizes.pop()}, " if len(sizes) == 1 else ""
+    return f"{size}{'; '.join(parts)}" if parts else "no values"
+
+
+def _name_apart(workload: Sequence[str], workloads: Sequence[Sequence[str]]) -> str:
+    """Return the pattern with what differs from other workloads of the same pattern: "4k random read 20 GiB file"."""
+    others = [each for each in workloads if each[0] == workload[0]]
+    return " ".join(
+        (workload[0], *(part for part in workload[1:] if any(part not in each for each in others)))
+    )
 
 
 def list_missing_reasons(lines: Sequence[dict[str, Any]]) -> list[str]:
@@ -236,8 +250,7 @@ def _describe_workload(measurement: Measurement) -> str:
     return describe_workload(measurement.series, direction=measurement.series.direction)
 
 
-def _format_result(measurement: Measurement) -> str:
-    workload = _describe_workload(measurement).split(" · ")[0]
+def _format_result(measurement: Measurement, workload: str) -> str:
     if measurement.iops is None and measurement.elapsed_s is not None:
         return f"{workload} {format_value(measurement.elapsed_s, 's')}"
     result = f"{workload} {format_with_unit(measurement.iops, CATALOG['iops'])}"

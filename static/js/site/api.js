@@ -30,9 +30,12 @@ export async function getPage(url, { signal, headers } = {}) {
   return parsePage(await request(url, signal, { headers }));
 }
 
-/** Get a page unless it is still the one that has this ETag: {page, etag}, or null. */
+/** Get a page unless it is still the one that has this ETag: {page, etag}, {movedTo} after a rename, or null. */
 export async function getNewerPage(url, etag) {
   const response = await request(url, undefined, { headers: { "If-None-Match": etag } });
+  if (response.ok && response.redirected && !response.url.includes("/sign-in/")) {
+    return { movedTo: response.url };
+  }
   return response.status === 304 ? null : { page: await parsePage(response), etag: response.headers.get("ETag") };
 }
 

@@ -171,6 +171,10 @@ async function ask() {
       status.textContent = "";
       failures = 0;
     }
+    if (newer?.movedTo) {
+      location.replace(newer.movedTo);
+      return;
+    }
     if (newer !== null && listScripts(newer.page) !== scripts) {
       if (hasInput()) {
         status.textContent = "A newer version of this page is available: reload it once your input is saved.";
@@ -182,6 +186,7 @@ async function ask() {
     if (newer !== null) {
       etag = newer.etag;
       show(newer.page);
+      document.dispatchEvent(new Event("page-update"));
     }
   } catch (problem) {
     failures += 1;

@@ -177,7 +177,7 @@ def test_title_of_a_run_holds_the_answer(viewer: Client) -> None:
 
     words = Page(viewer.get(reverse("run", args=[run.pk]))).words
 
-    assert "db-01: 4k random read 33\u202f415 IOPS, p99 447 µs" in words
+    assert "db-01: 64 MiB file, 4k random read 33\u202f415 IOPS, p99 447 µs" in words
 
 
 def test_withheld_values_say_why(viewer: Client) -> None:
