@@ -125,6 +125,8 @@ def test_menus_of_a_chart_open_and_close_by_keys(visit: Visit, world: World) -> 
     ][1:] == [
         "PNG",
         "Copy image link",
+        "Copy as Markdown",
+        "Copy to embed (HTML)",
         "CSV",
     ]
     assert "curl" in page.inner_text("details.menu[open] code")

@@ -122,6 +122,13 @@ def test_link_to_the_image_of_a_chart_is_copied_and_read_without_a_session(
     page.get_by_role("button", name="Copy image link").first.click()
     page.get_by_role("button", name="Copied, valid for 90 days").wait_for()
     link = page.evaluate("navigator.clipboard.readText()")
+    copied = {}
+    for name in ("Copy as Markdown", "Copy to embed (HTML)"):
+        button = page.get_by_role("button", name=name).element_handle()
+        button.click()
+        button.wait_for_element_state("stable")
+        page.wait_for_function("each => each.textContent.startsWith('Copied')", arg=button)
+        copied[name] = page.evaluate("navigator.clipboard.readText()")
 
     stranger = page.context.browser.new_context()
     answer = stranger.request.get(link)
@@ -129,6 +136,9 @@ def test_link_to_the_image_of_a_chart_is_copied_and_read_without_a_session(
     stranger.close()
     assert "/api/v1/charts/history.png?" in link
     assert found == (200, "image/png", b"\x89PNG")
+    title = page.inner_text("h1")
+    assert copied["Copy as Markdown"].startswith(f"[![{title}](http")
+    assert copied["Copy to embed (HTML)"].endswith(f'" alt="{title}"></a>')
 
 
 def test_question_before_what_cannot_be_undone_can_be_declined(visit: Visit, world: World) -> None:

@@ -78,7 +78,7 @@ def describe_comparison_title(found: ComparisonResult, a: str, b: str) -> str:
         answer = f"no difference in {format_count(len(found.pairs), 'value')}"
     else:
         counts = [format_integer(count) for count in (worse, len(found.pairs), better)]
-        answer = "{} of {} worse, {} better".format(*counts)
+        answer = "{} of {} values worse, {} better".format(*counts)
     return f"{b} vs. {a}: {answer}"
 
 

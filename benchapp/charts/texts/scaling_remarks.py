@@ -403,7 +403,7 @@ def _describe_reach(chart: ScalingChart, found: CurveModel, model: ScalingModel)
     last = model.counts[-1]
     if peak is not None and last in shares:
         knee = model.find_knee()
-        parts = [f"maximum at {_count(chart, peak)}"]
+        parts = [f"peak at {_count(chart, peak)}"]
         if peak != last:
             parts.append(f"{_count(chart, last)} reach {format_percent(shares[last])} of it")
         if knee is not None and knee < peak:
@@ -411,11 +411,11 @@ def _describe_reach(chart: ScalingChart, found: CurveModel, model: ScalingModel)
         return f"{', '.join(parts)} ({name})"
     half = max((width for width in model.counts if 2 * width <= last), default=None)
     if half is None:
-        return f"no maximum up to {_count(chart, model.count_maximum)} ({name})"
+        return f"no peak expected up to {_count(chart, model.count_maximum)} ({name})"
     gain = model.predict(2 * half).throughput.value / model.predict(half).throughput.value
     return (
-        f"no maximum up to {_count(chart, model.count_maximum)}; from {half} to {_count(chart, 2 * half)}"
-        f" {gain:.2f}x ({name})"
+        f"no peak expected up to {_count(chart, model.count_maximum)}; {gain:.2f}x from {half} to"
+        f" {_count(chart, 2 * half)} ({name})"
     )
 
 

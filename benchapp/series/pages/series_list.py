@@ -133,6 +133,7 @@ def series_list(request: HttpRequest) -> HttpResponse:
         keep=("view",),
         fields="series/_series_fields.html",
         has_metric=True,
+        leaves_out_sample=True,
     )
     span, errors = asked["range"].levels, list(asked["errors"])
     if span.to_at is not None and bar.filter.fact_terms:
@@ -140,7 +141,7 @@ def series_list(request: HttpRequest) -> HttpResponse:
     if (answer := settle_filter(request, bar, errors)) is not None:
         return answer
     grid = read_series_grid(
-        bar.filter,
+        bar.read,
         metric=asked["metric"],
         group=asked["group"],
         sort=asked["sort"],

@@ -41,7 +41,7 @@ def two_hosts() -> None:
 def test_most_significant_difference_is_first(viewer: Client, two_hosts: None) -> None:
     page = Page(viewer.get(reverse("compare"), HOSTS))
 
-    assert "host:slow vs. host:fast: 1 of 2 worse, 0 better" in page.words
+    assert "host:slow vs. host:fast: 1 of 2 values worse, 0 better" in page.words
     assert "4k random read, IOPS: 100 on fast → 80.0 on slow (−20 %; 95 % interval −2" in page.words
     assert "), worse, large effect; " in page.words
     assert page.words.index("0.800") < page.words.index("1.000")

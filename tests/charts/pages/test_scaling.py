@@ -604,7 +604,7 @@ def test_models_are_sentences_a_table_and_curves(viewer: Client) -> None:
     response = viewer.get(reverse("scaling"), {"q": "bs:4k rw:randread", "model": "1", "predict": "3,40"})
 
     page = Page(response)
-    assert "maximum at 3 volumes, 16 volumes reach 100 % of it (Linear up to a limit)" in page.words
+    assert "peak at 3 volumes, 16 volumes reach 100 % of it (Linear up to a limit)" in page.words
     assert re.search(r"prediction for 3 volumes [\d\s\u202f]+IOPS \(80 % interval", page.words)
     assert "no prediction for 40; the model covers 1 to 24" in page.words
     (facet,) = read_document(response)["layers"][0]["facets"]
@@ -670,7 +670,7 @@ def test_finding_does_not_rest_on_a_regressed_value(regressed: None, viewer: Cli
 
     before = ", before the open regression at 16 volumes."
     assert [sentence.text for sentence in response.context["figure"].sentences] == [
-        f"Random read: no maximum up to 24 volumes; from 8 to 16 volumes 2.00x (Linear){before}",
+        f"Random read: no peak expected up to 24 volumes; 2.00x from 8 to 16 volumes (Linear){before}",
         f"Random read scales linearly: 16x from 1 to 16 volumes (100 % of ideal){before}",
     ]
     words = Page(response).words

@@ -65,7 +65,7 @@ def test_two_series_are_compared_whatever_they_differ_in(viewer: Client) -> None
 
     page = follow(viewer, "compare", kind="series", selected=[one.pk, other.pk], metric="iops")
 
-    assert "db-02, QD 32 vs. db-01, QD 8: 1 of 1 worse, 0 better" in page.words
+    assert "db-02, QD 32 vs. db-01, QD 8: 1 of 1 values worse, 0 better" in page.words
     assert "IOPS: 100 on db-01 → 80.0 on db-02 (−20 %" in page.words
 
 

@@ -233,7 +233,7 @@ def test_comparison_before_and_after_the_drift_states_its_size(fleet: Fleet, vie
     ).words
 
     assert f"IOPS −{abs(typical) * 100:.0f} %" in words
-    assert f"{2 * len(stated)} of {2 * len(stated)} worse, 0 better" in words
+    assert f"{2 * len(stated)} of {2 * len(stated)} values worse, 0 better" in words
 
 
 def test_host_and_overview_show_the_largest_loss(fleet: Fleet, viewer: Client) -> None:
