@@ -193,11 +193,11 @@ def mark_text(mark: Any, has_link: object = True) -> SafeString | str:
     """
     if not mark:
         return ""
-    css = f'class="series-mark {escape(mark.kind)}"'
+    css, text = f'class="series-mark {escape(mark.kind)}"', escape(unbroken(mark.text))
     if not has_link:
-        return mark_safe(f"<span {css}>{escape(mark.text)}</span>")  # noqa: S308
+        return mark_safe(f"<span {css}>{text}</span>")  # noqa: S308
     return mark_safe(  # noqa: S308
-        f'<a {css} href="{escape(mark.url)}" title="{escape(mark.title)}">{escape(mark.text)}</a>'
+        f'<a {css} href="{escape(mark.url)}" title="{escape(mark.title)}">{text}</a>'
     )
 
 

@@ -79,7 +79,8 @@ def describe_comparison_title(found: ComparisonResult, a: str, b: str) -> str:
     else:
         counts = [format_integer(count) for count in (worse, len(found.pairs), better)]
         answer = "{} of {} values worse, {} better".format(*counts)
-    return f"{b} vs. {a}: {answer}"
+    title = f"{b} vs. {a}: {answer}"
+    return f"{title[0].upper()}{title[1:]}" if b.startswith(("since ", "before ")) else title
 
 
 def describe_comparison(found: ComparisonResult, a: str, b: str) -> list[str]:

@@ -1,5 +1,6 @@
 // B compared with the baseline A: a line for each value with its interval, by metric.
 import { drawActiveMark, drawVertical, shorten } from "../shared/marks.js";
+import { formatSignedPercent } from "../../site/format.js";
 import { BASE_OPTIONS, makeTooltipLook, styleAxis } from "../shared/looks.js";
 
 const LABELS = [0.1, 0.2, 0.5, 0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 4, 5, 8, 10, 16, 20, 50, 100, 200, 500, 1000];
@@ -122,9 +123,8 @@ function drawRatios({ entries, headings }, { colors, nameWidth, isNarrow }) {
         ctx.fillStyle = colors.ink;
         ctx.fillText(shorten(ctx, `${entry.number}  ${entry.name}`, nameWidth - 10), 4, y);
         if (!isNarrow && entry.kind !== "none") {
-          const sign = entry.kind === "worse" ? "▼" : "▲";
           ctx.fillStyle = color;
-          ctx.fillText(`${sign} ${entry.result}`, chartArea.right + 8, y);
+          ctx.fillText(`${formatSignedPercent(entry.at - 1)} ${entry.result}`, chartArea.right + 8, y);
         }
       });
       ctx.restore();
