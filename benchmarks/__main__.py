@@ -27,6 +27,7 @@ BENCHMARKS: Final = {
     "reader": "fio's output into a Report, compared with the libraries alone; 100 000 damaged outputs",
     "detection": "changes found and false alarms, on histories with known truth; the time it takes",
     "significance": "how often noise causes a certain change, and how soon one series alone opens an incident",
+    "gate": "builds that the gate passes and fails, without a loss and with one, by noise and runs",
     "confirmation": "hours until a regression is confirmed, and false changes, with and without additional runs",
     "evaluation": "CPU time to evaluate one more run in each of 1 000 series",
     "variability": "increases in spread and alternations between two states: found, and found without any",

@@ -134,7 +134,7 @@ def make_parts() -> dict[str, Any]:
         "path": "no/such/path",
         "page_name": "errors",
         "tag": "hosts",
-        "file_name": "ci/gitlab-ci.yml",
+        "file_name": "ci/gitlab.yml",
         "study_id": study.pk,
         "incident_id": make_incident(
             changes=[make_change(series)],

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 from agent import __version__
-from agent.running import PAIRS_MAXIMUM, RUNS_MAXIMUM
+from agent.running import AUTO_RUNS_MAXIMUM, PAIRS_MAXIMUM, RUNS_MAXIMUM
 
 if TYPE_CHECKING:
     from agent.console import Console
@@ -199,9 +199,10 @@ def _add_gate(commands: Commands, common: argparse.ArgumentParser) -> None:
         (
             "--max-regression",
             "SHARE",
-            "tolerated change for the worse: 5%% or 0.05 (default: the threshold of each series)",
+            "loss that must be found: 5%% or 0.05 (default: the threshold of each series)",
         ),
-        ("--error-rate", "SHARE", "probability that a good build fails (default: 1%%)"),
+        ("--error-rate", "SHARE", "probability that a build without a loss fails (default: 1%%)"),
+        ("--branch", "NAME", "same as --label branch=NAME; runs of other branches than main are in no level"),
         ("--comment", "FILE", "write the result as Markdown, for a comment on a change"),
     ):
         gate.add_argument(option, metavar=placeholder, help=purpose)
@@ -211,9 +212,13 @@ def _add_gate(commands: Commands, common: argparse.ArgumentParser) -> None:
     gate.add_argument(
         "--repeat",
         metavar="N",
-        type=partial(_read_count, noun="runs", maximum=RUNS_MAXIMUM),
+        type=_read_repeat,
         default=1,
-        help=f"run the profile N times, at most {RUNS_MAXIMUM} (default: 1)",
+        help=f"run the profile N times, at most {RUNS_MAXIMUM} (default: 1); auto: until the gate is decided, at most "
+        f"{AUTO_RUNS_MAXIMUM} times",
+    )
+    gate.add_argument(
+        "--undecided", choices=("pass", "fail"), default="fail", help="pass: exit code 0 instead of 4"
     )
     _add_measured(gate)
     _add_pairs(gate)
@@ -529,6 +534,10 @@ def _read_count(text: str, *, noun: str, maximum: int) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 4 and 1 <= int(text) <= maximum):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of {noun} from 1 to {maximum}")
     return int(text)
+
+
+def _read_repeat(text: str) -> int | str:
+    return text if text == "auto" else _read_count(text, noun="runs", maximum=RUNS_MAXIMUM)
 
 
 def _read_seconds(text: str) -> float:

@@ -33,7 +33,7 @@ from agent.exit_codes import (
 )
 from agent.quantities import format_duration
 from agent.results import align
-from agent.running import RUNS_MAXIMUM
+from agent.running import AUTO_RUNS_MAXIMUM, RUNS_MAXIMUM
 from agent.running.measure import RunRequest, measure
 from agent.running.run_command import read_pairs, read_run_request, read_target_pairs, read_time
 from agent.running.session import Session
@@ -99,7 +99,8 @@ def format_markdown(gate: Mapping[str, Any], base_url: str) -> str:
     rows = sort_rows(gate)
     for number, row in enumerate(rows):
         series, *others = _list_cells(row)
-        link = _escape_url(urljoin(base_url, row["series_page"]))
+        # Series together have no page.
+        link = _escape_url(urljoin(base_url, row["series_page"] or gate["page"]))
         line = "| " + " | ".join([f"[{_quote(series)}]({link})", *map(_quote, others)]) + " |"
         size += len(line) + 1
         if size > _COMMENT_MAXIMUM:
@@ -139,7 +140,7 @@ def _list_cells(row: Row) -> Sequence[str]:
     """Return the cells of a row as plain text, in the order of the columns."""
     has_value, has_baseline = row["value"] is not None, row["baseline_median"] is not None
     return (
-        f"{row['host']} · {row['workload_title']} · {row['target_title']}",
+        " · ".join(filter(None, (row["host"], row["workload_title"], row["target_title"]))),
         row["metric_label"],
         row["value_text"] + (f" (mean of {row['n']} runs)" if row["n"] > 1 else "") if has_value else "",
         _format_baseline(row) if has_baseline else "",
@@ -254,6 +255,8 @@ def _make_path(parameters: Mapping[str, str], run_id: int, further_ids: Sequence
 def run_gate(arguments: argparse.Namespace, session: Session) -> ExitCode:
     """Submit files or runs, and compare them with the baseline on the server."""
     parameters = read_gate_parameters(arguments)
+    if arguments.branch:
+        arguments.label.append(f"branch={arguments.branch}")
     reports = _choose_reports(arguments)
     for path, _ in reports:
         # Before anything is measured.
@@ -270,13 +273,26 @@ def run_gate(arguments: argparse.Namespace, session: Session) -> ExitCode:
         bodies = [read_output_file(path) for path in arguments.outputs]
         check_gate(client, parameters)
         submitted = _post_outputs(bodies, query, client=client, session=session, budget_s=arguments.budget)
+        run_ids = _wait_until_stored(submitted.ids, client=client, session=session, timeout_s=arguments.wait)
+        gate = ask_gate(client, parameters, run_ids)
     else:
         run_request = read_run_request(arguments, session)
         check_gate(client, parameters)
-        submitted = _measure_and_deliver(arguments, run_request, client=client, session=session)
-    run_ids = _wait_until_stored(submitted.ids, client=client, session=session, timeout_s=arguments.wait)
-    gate = ask_gate(client, parameters, run_ids)
-    return _report(gate, submitted, session=session, reports=reports, is_annotated=arguments.github)
+        submitted = _Submitted()
+        run_ids = []
+        most = AUTO_RUNS_MAXIMUM if arguments.repeat == "auto" else arguments.repeat
+        for number in range(1, most + 1):
+            submission_id = _measure_and_deliver(
+                arguments, run_request, submitted, client=client, session=session
+            )
+            run_ids += _wait_until_stored(
+                [submission_id], client=client, session=session, timeout_s=arguments.wait
+            )
+            if arguments.repeat == "auto" or number == most:
+                gate = ask_gate(client, parameters, run_ids)
+                if not _can_decide(gate, most - number):
+                    break
+    return _report(gate, submitted, arguments, session=session, reports=reports)
 
 
 def _choose_reports(arguments: argparse.Namespace) -> list[tuple[str, str]]:
@@ -340,25 +356,34 @@ def _post_output(body: bytes, query: str, *, client: Client, session: Session, d
 
 
 def _measure_and_deliver(
-    arguments: argparse.Namespace, request: RunRequest, *, client: Client, session: Session
-) -> _Submitted:
-    """Run the plan as often as asked for, delivering each result with all pending ones."""
-    submitted = _Submitted()
-    for _ in range(arguments.repeat):
-        with session.spool.lock(patience_s=read_time(arguments.patience, "--patience")):
-            run = measure(request, session)
-            delivery = session.deliver(client, budget_s=arguments.budget, first_id=run.entry.id)
-        if run.failure:
-            session.console.warn(run.failure)
-            submitted.failures.append(run.failure)
-        if run.entry.id in delivery.rejected:
-            raise ResultRejected(f"the server rejected the result: {delivery.rejected[run.entry.id]}")
-        if run.entry.id not in delivery.urls:
-            text = f"not delivered: {delivery.problem}; result {run.entry.id} is in the spool"
-            is_temporary = delivery.exit_code == ExitCode.TRY_LATER
-            raise TryLater(text) if is_temporary else ConfigurationError(text)
-        submitted.ids.append(run.entry.id)
-    return submitted
+    arguments: argparse.Namespace,
+    request: RunRequest,
+    submitted: _Submitted,
+    *,
+    client: Client,
+    session: Session,
+) -> str:
+    """Run the plan, deliver its result with all pending ones, and return the id of its submission."""
+    with session.spool.lock(patience_s=read_time(arguments.patience, "--patience")):
+        run = measure(request, session)
+        delivery = session.deliver(client, budget_s=arguments.budget, first_id=run.entry.id)
+    if run.failure:
+        session.console.warn(run.failure)
+        submitted.failures.append(run.failure)
+    if run.entry.id in delivery.rejected:
+        raise ResultRejected(f"the server rejected the result: {delivery.rejected[run.entry.id]}")
+    if run.entry.id not in delivery.urls:
+        text = f"not delivered: {delivery.problem}; result {run.entry.id} is in the spool"
+        is_temporary = delivery.exit_code == ExitCode.TRY_LATER
+        raise TryLater(text) if is_temporary else ConfigurationError(text)
+    submitted.ids.append(run.entry.id)
+    return run.entry.id
+
+
+def _can_decide(gate: Mapping[str, Any], runs: int) -> bool:
+    """Return whether so many further runs are expected to decide a row of an undecided gate."""
+    needed = [row["runs_needed"] for row in gate["rows"] if row["runs_needed"]]
+    return gate["outcome"] == "undecided" and min(needed, default=runs + 1) <= runs
 
 
 def _wait_until_stored(
@@ -392,19 +417,25 @@ def _wait_until_stored(
 def _report(
     gate: Mapping[str, Any],
     submitted: _Submitted,
+    arguments: argparse.Namespace,
     *,
     session: Session,
     reports: Sequence[tuple[str, str]],
-    is_annotated: bool,
 ) -> ExitCode:
     base = f"{session.config.url}/"
     for line in format_table(gate):
         session.console.report(line)
     page = urljoin(base, gate["page"])
     session.console.report(f"{summarize(gate)}; {page}")
-    if is_annotated:
+    passes = gate["outcome"] == "undecided" and arguments.undecided == "pass"
+    if passes:
+        session.console.report("passes by --undecided pass")
+    if arguments.github:
         session.console.annotate(format_annotations(gate))
-    code = worst(OUTCOMES[gate["outcome"]], *(ExitCode.NOT_MEASURED for _ in submitted.failures))
+    code = worst(
+        ExitCode.OK if passes else OUTCOMES[gate["outcome"]],
+        *(ExitCode.NOT_MEASURED for _ in submitted.failures),
+    )
     document = {
         "outcome": gate["outcome"],
         "submissions": submitted.ids,

@@ -1,10 +1,12 @@
 """Runs, their measurements (the metrics of one direction of one workload each), and their traces."""
 
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from datetime import datetime
+from fnmatch import fnmatchcase
 from typing import Final
 
+from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex, OpClass
 from django.db import connection, models
@@ -22,6 +24,14 @@ HAS_NO_VALUE_SQL: Final = "(run.error <> 0 OR run.badges @> ARRAY['no-io']::varc
 
 SWEEP_CONDITIONS: Final = ("sweep_step", "sweep_steps", "sweep_left_s")
 """Conditions of a run that tell how far its sweep is."""
+
+
+def describe_branch(labels: Mapping[str, str]) -> str:
+    """Return why a run is in no level: its label `branch` matches none of MAIN_BRANCHES; empty without that label."""
+    branch = labels.get("branch", "")
+    if not branch or any(fnmatchcase(branch, pattern) for pattern in settings.MAIN_BRANCHES):
+        return ""
+    return f"branch {branch}: the gate compares it, levels leave it out"
 
 
 class Run(models.Model):

@@ -4,19 +4,19 @@ The detector's confidence per series is not enough among hundreds of series: cor
 changes more often than that. The rate was measured; tested is the chance that noise alone causes that many simultaneous
 changes, each at least as certain.
 
-The gate tests one series and metric at a time. The change is the mean of the new values relative to the median of the
-baseline. Its error is that of m new values and of a median of n old ones, with the standard deviation and the lag-1
-correlation of the baseline, whose noise new runs are assumed to have. A few new values cannot show their own.
+The gate tests each series and metric, and the series of a metric together. The change is the mean of the new values
+relative to the median of the baseline. Its error is that of m new values and of a median of n old ones, with the
+standard deviation and the lag-1 correlation of the baseline, whose noise new runs are assumed to have. A few new values
+cannot show their own.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist
+from statistics import NormalDist, fmean
 from typing import Final, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchapp.detection.rules.noise_profile import profile_noise
 
@@ -229,6 +229,25 @@ _LEAST_DEVIATION: Final = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
+class GateSample:
+    """What the gate compares of one series and metric, or of several: finite values by the id of their run, in order.
+
+    limit: the relative loss that must be found, 0 or more.
+    """
+
+    metric: str
+    baseline: Mapping[int, float]
+    values: Mapping[int, float]
+    is_higher_better: bool
+    limit: float
+
+    @property
+    def median(self) -> float:
+        """Return the median of the baseline; 0 without one that changes can be relative to."""
+        return float(np.median(list(self.baseline.values()))) if len(self.baseline) >= 2 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class GateResult:
     """The result of one series and metric. Values in the metric's base unit; changes are relative to the median.
 
@@ -251,35 +270,79 @@ class GateResult:
     runs_needed: int | None = None
 
 
-def pass_gate(
-    baseline: Sequence[float] | NDArray[np.float64],
-    values: Sequence[float] | NDArray[np.float64],
-    *,
-    is_higher_better: bool,
-    limit: float,
-    error_rate: float,
-) -> GateResult:
-    """Compare new values with those of a baseline; all finite.
+def judge_build(
+    samples: Sequence[GateSample], *, error_rate: float
+) -> tuple[list[GateResult], dict[str, tuple[GateSample, GateResult, int]]]:
+    """Return the result of each sample, and by metric its series together: their mean, its result and their number.
 
-    limit: tolerated relative change for the worse, 0 or more. error_rate: probability of "regressed" if the true change
-    is just the limit, above 0 and below 0.5; of a family of tests, its share. "regressed": the bound towards better is
-    beyond the limit. "passed": the bound towards worse is within it. Otherwise "undecided".
+    error_rate: probability of any "regressed" if nothing is worse than the baseline, above 0 and below 0.5: half of
+    it for the series together, as a loss that all have in common is clearer there. Series are together if they have
+    five runs of the baseline and a new run in common: their noise within a run is then in the scatter of their mean.
     """
-    old, new = np.asarray(baseline, dtype=float), np.asarray(values, dtype=float)
+    metrics = dict.fromkeys(each.metric for each in samples)
+    together = {metric: found for metric in metrics if (found := _pool(samples, metric))}
+    share = error_rate / 2 if together else error_rate
+    results = [pass_gate(each, error_rate=share / len(samples)) for each in samples]
+    pooled = {
+        metric: (each, pass_gate(each, error_rate=share / len(together)), count)
+        for metric, (each, count) in together.items()
+    }
+    return results, pooled
+
+
+def combine_outcomes(outcomes: Collection[GateOutcome]) -> GateOutcome:
+    """Return the outcome of a build: regressed if any is, passed if all are, of at least one."""
+    if "regressed" in outcomes:
+        return "regressed"
+    return "passed" if set(outcomes) == {"passed"} else "undecided"
+
+
+def _pool(samples: Sequence[GateSample], metric: str) -> tuple[GateSample, int] | None:
+    """Return the mean of the series of a metric in percent of their medians, and their number; None for one series."""
+    chosen = [each for each in samples if each.metric == metric and each.median and each.values]
+    if len(chosen) < 2:
+        return None
+
+    medians = [each.median for each in chosen]
+
+    def average(columns: Sequence[Mapping[int, float]]) -> dict[int, float]:
+        return {
+            run: 100 * fmean(column[run] / median for column, median in zip(columns, medians, strict=True))
+            for run in columns[0]
+            if all(run in column for column in columns)
+        }
+
+    baseline, values = average([each.baseline for each in chosen]), average([each.values for each in chosen])
+    if len(baseline) < BASELINE_RUNS_MINIMUM or not values:
+        return None
+    limit = fmean(each.limit for each in chosen)
+    return GateSample(metric, baseline, values, chosen[0].is_higher_better, limit), len(chosen)
+
+
+def pass_gate(sample: GateSample, *, error_rate: float) -> GateResult:
+    """Compare new values with those of a baseline.
+
+    "passed": the bound towards worse is within the limit. "regressed": it is not, the bound towards better is still a
+    loss, and the change is nearer to the limit than to none. Otherwise "undecided". error_rate: probability of
+    "regressed" without any loss, however often the gate is asked after a further run; of a family of tests, its share.
+    """
+    old = np.array(list(sample.baseline.values()), dtype=float)
+    new = np.array(list(sample.values.values()), dtype=float)
     value = float(new.mean()) if len(new) else None
-    median = float(np.median(old)) if len(old) else None
-    deviation = max(profile_noise(old).spread, _LEAST_DEVIATION) if len(old) >= 2 and median else None
+    median = sample.median or None
+    noise = profile_noise(old)
+    deviation = max(noise.spread, _LEAST_DEVIATION) if median else None
     if value is None:
         return GateResult("undecided", "no-value", 0, None, len(old), median, deviation)
     if len(old) < BASELINE_RUNS_MINIMUM or not median or deviation is None:
         return GateResult("undecided", "no-baseline", len(new), value, len(old), median, deviation)
     change = (value - median) / abs(median)
-    margin = _Margin(len(old), deviation, correlation=profile_noise(old).correlation, error_rate=error_rate)
+    margin = _Margin(len(old), deviation, correlation=noise.correlation, error_rate=error_rate)
+    sign = -1 if sample.is_higher_better else 1
     # Positive: worse.
-    loss = -change if is_higher_better else change
-    least, most = loss - margin.towards_better(len(new)), loss + margin.towards_worse(len(new))
-    outcome: GateOutcome = "regressed" if least > limit else "passed" if most <= limit else "undecided"
-    sign = -1 if is_higher_better else 1
+    loss = sign * change
+    outcome = margin.decide(loss, len(new), limit=sample.limit)
+    wanted = range(len(new) + 1, len(new) + RUNS_NEEDED_MAXIMUM + 1) if outcome == "undecided" else ()
     return GateResult(
         outcome,
         "too-noisy" if outcome == "undecided" else "",
@@ -289,9 +352,16 @@ def pass_gate(
         median,
         deviation,
         change,
-        sign * least,
-        sign * most,
-        margin.count_missing(loss - limit, len(new)) if outcome == "undecided" else None,
+        sign * (loss - margin.towards_better(len(new))),
+        sign * (loss + margin.towards_worse(len(new))),
+        next(
+            (
+                total - len(new)
+                for total in wanted
+                if margin.decide(loss, total, limit=sample.limit) != "undecided"
+            ),
+            None,
+        ),
     )
 
 
@@ -302,22 +372,25 @@ class _Margin:
         self._variance = deviation * deviation
         # Neighbors that are alike make the median less certain; new runs are as far from it as any.
         self._of_median = _MEDIAN_VARIANCE * (1 + correlation) / (1 - correlation) / n
-        self._better, self._worse = (find_t_quantile(rate, n - 1) for rate in (error_rate, MISS_RATE))
+        self._freedom = n - 1
+        self._error_rate = error_rate
+
+    def decide(self, loss: float, runs: int, *, limit: float) -> GateOutcome:
+        if loss + self.towards_worse(runs) <= limit:
+            return "passed"
+        is_worse = loss > max(self.towards_better(runs), limit / 2)
+        return "regressed" if is_worse else "undecided"
 
     def towards_better(self, runs: int) -> float:
-        return self._better * self._find_error(runs)
+        # The shares sum to 1 over all numbers of runs: asking after each run keeps the rate.
+        return self._measure(self._error_rate / (runs * (runs + 1)), runs)
 
     def towards_worse(self, runs: int) -> float:
-        return self._worse * self._find_error(runs)
+        return self._measure(MISS_RATE, runs)
 
-    def count_missing(self, distance: float, runs: int) -> int | None:
-        """Return the further runs after which a bound excludes the limit, `distance` from the change."""
-        bound = self.towards_better if distance > 0 else self.towards_worse
-        wanted = range(runs + 1, runs + RUNS_NEEDED_MAXIMUM + 1)
-        return next((total - runs for total in wanted if bound(total) < abs(distance)), None)
-
-    def _find_error(self, runs: int) -> float:
-        return math.sqrt(self._variance * (1 / runs + self._of_median))
+    def _measure(self, rate: float, runs: int) -> float:
+        quantile = find_t_quantile(rate, self._freedom)
+        return quantile * math.sqrt(self._variance * (1 / runs + self._of_median))
 
 
 def find_t_quantile(tail: float, freedom: int) -> float:

@@ -73,7 +73,7 @@ class GateParameters(FormatParameters, PositionParameters):
         required=False,
         min_value=0,
         max_value=10,
-        help_text="tolerated relative change for the worse, 0.05 is 5 %; default: the threshold of each series and"
+        help_text="relative loss that must be found, 0.05 is 5 %; default: the threshold of each series and"
         " metric, with the detection policies that match",
     )
     error_rate = serializers.FloatField(
@@ -81,7 +81,8 @@ class GateParameters(FormatParameters, PositionParameters):
         min_value=1e-6,
         max_value=0.2,
         default=ERROR_RATE,
-        help_text="probability that any series is reported although none is worse than the limit",
+        help_text="probability that any series is reported although none is worse than its baseline, however often"
+        " the gate is asked after a further run",
     )
     runs = IdsField(
         FURTHER_RUNS_MAXIMUM,
@@ -92,7 +93,8 @@ class GateParameters(FormatParameters, PositionParameters):
 
 
 class GateRowAnswer(ApiAnswer, kw_only=True, frozen=True):
-    series_id: int
+    series_id: Annotated[int | None, Meta(description="null: all series of the metric together")]
+    series_count: int
     host: Annotated[str, Meta(description="host or pool of the series")]
     workload_title: str
     target_title: str
@@ -130,7 +132,8 @@ class GateRowAnswer(ApiAnswer, kw_only=True, frozen=True):
     best: Annotated[
         float | None,
         Meta(
-            description="bound of the change towards better, at error_rate / tests; beyond the limit: regressed"
+            description="bound of the change towards better, at the row's share of error_rate; still worse than the"
+            " baseline: regressed, unless it passed"
         ),
     ]
     worst: Annotated[
@@ -142,8 +145,8 @@ class GateRowAnswer(ApiAnswer, kw_only=True, frozen=True):
         int | None,
         Meta(description="further runs until a decision is expected; null: decided, or more than 100"),
     ]
-    series_url: str
-    series_page: str
+    series_url: str | None
+    series_page: str | None
 
 
 class GateAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -231,24 +234,26 @@ def _describe_gate(
 
 
 def _describe_row(row: GateRow) -> GateRowAnswer:
-    metric, result = CATALOG[row.metric], row.result
+    metric, result, series = CATALOG[row.metric], row.result, row.series
+    unit: Unit = metric.unit if series else "percent"
     return GateRowAnswer(
-        series_id=row.series.id,
-        host=row.series.scope_name,
-        workload_title=row.series.workload_title,
-        target_title=row.series.target_title,
+        series_id=series.id if series else None,
+        series_count=row.series_count,
+        host=series.scope_name if series else "",
+        workload_title=series.workload_title if series else f"all {row.series_count} series together",
+        target_title=series.target_title if series else "",
         metric=metric.name,
         metric_label=metric.label,
-        unit=metric.unit,
+        unit=unit,
         better=metric.better,
         outcome=result.outcome,
         reason=result.reason,
         value=result.value,
-        value_text=format_value(result.value, metric.unit),
+        value_text=format_value(result.value, unit),
         n=result.n,
         latency_kind=row.latency_kind,
         baseline_median=result.baseline_median,
-        baseline_median_text=format_value(result.baseline_median, metric.unit),
+        baseline_median_text=format_value(result.baseline_median, unit),
         baseline_n=result.baseline_n,
         baseline_deviation=result.baseline_deviation,
         baseline_latency_kind=row.baseline_kind,
@@ -259,6 +264,6 @@ def _describe_row(row: GateRow) -> GateRowAnswer:
         worst=result.worst,
         max_regression=row.limit,
         runs_needed=result.runs_needed,
-        series_url=f"{PREFIX}/series/{row.series.id}",
-        series_page=f"/series/{row.series.id}/",
+        series_url=f"{PREFIX}/series/{series.id}" if series else None,
+        series_page=f"/series/{series.id}/" if series else None,
     )

@@ -2,13 +2,12 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
 import numpy as np
 from django.utils import timezone
-from numpy.typing import NDArray
 
 from benchapp.catalog.metrics import CATALOG, SMALLEST_CHANGES
 from benchapp.detection.rules.significance import (
@@ -16,13 +15,15 @@ from benchapp.detection.rules.significance import (
     GateOutcome,
     GateReason,
     GateResult,
-    pass_gate,
+    GateSample,
+    combine_outcomes,
+    judge_build,
 )
 from benchapp.framework.read.days import parse_moment
 from benchapp.incidents.read.changes import SeriesName, name_series
 from benchapp.models import Level, Measurement, Run, Series, Verdict
 from benchapp.models.coverage import read_thresholds
-from benchapp.models.measurement import are_same_kind, find_kind
+from benchapp.models.measurement import are_same_kind, describe_branch, find_kind
 from benchapp.series.read.levels import LevelRuns, LevelSpan, read_level_runs
 
 __all__ = [
@@ -75,18 +76,20 @@ class GateBaseline:
 
 @dataclass(frozen=True, slots=True)
 class GateRow:
-    """One series and metric. limit: tolerated relative change for the worse.
+    """One metric of one series, or of several together, in percent of their medians: without `series`.
 
-    from_at, to_at: start of the first and of the last run of the baseline; None without any. latency_kind,
-    baseline_kind: of a latency; they differ with the reason "other-kind", which there is no comparison for.
+    limit: relative loss that must be found; series_count: of how many series. from_at, to_at: start of the first and of
+    the last run of the baseline; None without any. latency_kind, baseline_kind: of a latency; they differ with the
+    reason "other-kind", which there is no comparison for.
     """
 
-    series: SeriesName
+    series: SeriesName | None
     metric: str
     limit: float
-    from_at: datetime | None
-    to_at: datetime | None
     result: GateResult
+    series_count: int = 1
+    from_at: datetime | None = None
+    to_at: datetime | None = None
     latency_kind: str = ""
     baseline_kind: str = ""
 
@@ -145,12 +148,12 @@ def read_gate(
 ) -> RunGate:
     """Return the gate of a run.
 
-    limit: tolerated relative change for the worse; by default the threshold of each series and metric that detection
-    uses, also for what is a regression of the baseline. error_rate: probability that any row is
-    "regressed" although every change is within its limit; divided by the number of rows (Bonferroni). further_ids: runs
-    of the same build: repetitions, whose values count together, or other series; failed and excluded ones do not count.
-    host_id: runs of other hosts do not exist. Raises UnknownRuns. About three queries for each metric, and those of
-    `read_thresholds`.
+    limit: relative loss that must be found; by default the threshold of each series and metric that detection uses,
+    also for what is a regression of the baseline. error_rate: probability that any row is "regressed" although nothing
+    is worse than its baseline, however often the gate is asked after a further run. further_ids: runs of the same
+    build: repetitions, whose values count together, or other series; failed ones do not count, and excluded ones only
+    as runs of a branch. host_id: runs of other hosts do not exist. Raises UnknownRuns. About three queries for each
+    metric, and those of `read_thresholds`.
     """
     run_ids = tuple(dict.fromkeys((run_id, *further_ids)))
     runs = (
@@ -186,28 +189,48 @@ def read_gate(
             before_at=before_at,
         ):
             kinds[series_id, metric].append(others[series_id])
-    rows = tuple(
-        _make_row(
-            names[series_id],
+    of_another_kind = {key for key, known in kinds.items() if len(known) > 1 and values[key]}
+    samples = [
+        GateSample(
             metric,
-            known,
+            dict(zip(known.run_ids.tolist(), known.values.tolist(), strict=True))
+            if known and (series_id, metric) not in of_another_kind
+            else {},
             values[series_id, metric],
-            kinds=kinds[series_id, metric],
+            is_higher_better=CATALOG[metric].better == "higher",
             limit=thresholds[series_id][metric] if limit is None else limit,
-            error_rate=error_rate / len(tested),
         )
         for series_id, metric, known in tested
-    )
-    outcomes = {row.result.outcome for row in rows}
-    worst: GateOutcome = (
-        "regressed" if "regressed" in outcomes else "passed" if outcomes == {"passed"} else "undecided"
-    )
-    return RunGate(run_id, run_ids, worst, error_rate, rows)
+    ]
+    results, together = judge_build(samples, error_rate=error_rate)
+    rows = [
+        GateRow(None, metric, sample.limit, result, count)
+        for metric, (sample, result, count) in together.items()
+    ]
+    for (series_id, metric, known), sample, result in zip(tested, samples, results, strict=True):
+        times = known.list_times() if known else []
+        if (series_id, metric) in of_another_kind:
+            result = replace(result, reason="other-kind", baseline_n=len(times))
+        names_of_kinds = kinds[series_id, metric]
+        rows.append(
+            GateRow(
+                names[series_id],
+                metric,
+                sample.limit,
+                result,
+                from_at=times[0] if times else None,
+                to_at=times[-1] if times else None,
+                latency_kind=names_of_kinds[0],
+                baseline_kind=names_of_kinds[-1],
+            )
+        )
+    outcome = combine_outcomes([row.result.outcome for row in rows])
+    return RunGate(run_id, run_ids, outcome, error_rate, tuple(rows))
 
 
 def _read_run_values(
     run_ids: Sequence[int], metrics: Sequence[str]
-) -> tuple[dict[tuple[int, str], NDArray[np.float64]], dict[tuple[int, str], list[str]]]:
+) -> tuple[dict[tuple[int, str], dict[int, float]], dict[tuple[int, str], list[str]]]:
     """Return the valid values of each series and metric of the runs, and their kinds of latency; a run counts once.
 
     A metric without a value is left out, unless the series has no valid measurement at all; so is the total of reads
@@ -217,15 +240,21 @@ def _read_run_values(
     # In the order of the runs.
     kinds: dict[tuple[int, str], dict[str, None]] = {}
     known = Measurement.objects.filter(run_id__in=run_ids).order_by("series_id", "run_id")
-    facts = ("series_id", "run_id", "error", "is_excluded", "latency_kind", "missing")
+    # A person excludes a run from the gate, too; its branch only from levels.
+    excluded = {
+        run.pk
+        for run in Run.objects.filter(pk__in=run_ids, excluded_at__isnull=False)
+        if run.excluded_reason != describe_branch(run.labels)
+    }
+    facts = ("series_id", "run_id", "error", "latency_kind", "missing")
     of_mixes = known.filter(series__direction__in=("read", "write")).values("series__workload")
     totals = known.filter(series__direction="mixed", series__workload__in=of_mixes).values_list(
         "series_id", flat=True
     )
     rows = list(known.exclude(series_id__in=set(totals)).values_list(*facts, *metrics))
-    valid = {row[0] for row in rows if not row[2] and not row[3]}
-    for series_id, of, error, is_excluded, latency_kind, missing, *columns in rows:
-        is_valid = not error and not is_excluded
+    valid = {row[0] for row in rows if not row[2] and row[1] not in excluded}
+    for series_id, of, error, latency_kind, missing, *columns in rows:
+        is_valid = not error and of not in excluded
         for metric, value in zip(metrics, columns, strict=True):
             if value is None and is_valid:
                 continue
@@ -235,7 +264,7 @@ def _read_run_values(
                 kinds.setdefault((series_id, metric), {})[kind] = None
                 by_run.setdefault(of, []).append(value)
     values = {
-        key: np.array([np.median(repetitions) for repetitions in by_run.values()])
+        key: {of: float(np.median(repetitions)) for of, repetitions in by_run.items()}
         for key, by_run in found.items()
         if by_run or key[0] not in valid
     }
@@ -328,27 +357,3 @@ def _select_label(found: Mapping[int, LevelRuns], baseline: GateBaseline) -> dic
                 runs.others[places],
             )
     return selected
-
-
-def _make_row(
-    series: SeriesName,
-    metric: str,
-    baseline: LevelRuns | None,
-    values: NDArray[np.float64],
-    *,
-    kinds: Sequence[str],
-    limit: float,
-    error_rate: float,
-) -> GateRow:
-    times = baseline.list_times() if baseline else []
-    result = pass_gate(
-        baseline.values if baseline else (),
-        values,
-        is_higher_better=CATALOG[metric].better == "higher",
-        limit=limit,
-        error_rate=error_rate,
-    )
-    if len(kinds) > 1 and result.reason != "no-value":
-        result = GateResult("undecided", "other-kind", result.n, result.value, result.baseline_n)
-    first_at, last_at = (times[0], times[-1]) if times else (None, None)
-    return GateRow(series, metric, limit, first_at, last_at, result, kinds[0], kinds[-1])

@@ -27,6 +27,7 @@ from benchapp.models import (
     Trace,
     Workload,
 )
+from benchapp.models.measurement import describe_branch
 from benchapp.storage.write.hosts import SERIES_KEY_VERSION, series_key
 
 _Row = TypeVar("_Row", Environment, Target, Workload, Series)
@@ -133,6 +134,8 @@ def store_plans(plans: Sequence[Plan], *, is_reread: bool = False) -> Stored:
     environments = _find_or_create(Environment, {run.environment_key: dict(run.environment) for run in runs})
     earlier = _count_runs(plans)
     run_ids = _store_runs(runs, targets, environments)
+    if not is_reread:
+        _exclude_branches(runs, run_ids)
     surplus = _find_surplus(plans)
     replaced = remove_measurements([*run_ids, *surplus])
     Run.objects.filter(pk__in=surplus).delete()
@@ -398,6 +401,14 @@ def _refresh_series(
             cursor.execute(_RECOUNT, [is_reread, sorted(replaced)])
         if other_badges:
             _refresh_badges(cursor, other_badges)
+
+
+def _exclude_branches(runs: Sequence[PlannedRun], run_ids: Sequence[int]) -> None:
+    """Exclude runs of branches from levels, unless a person has included them."""
+    for run, run_id in zip(runs, run_ids, strict=True):
+        if reason := describe_branch(run.values["labels"]):
+            new = Run.objects.filter(pk=run_id, excluded_reason="")
+            new.update(excluded_at=timezone.now(), excluded_reason=reason)
 
 
 def _exclude_copies(run_ids: Sequence[int]) -> None:

@@ -60,7 +60,7 @@ def test_file_is_posted_with_layout_and_labels_and_its_runs_are_compared(
 
     host.run(
         *("gate", str(output), "--target", "volume_type=gp3", "--target", "volume_size=1g"),
-        *("--label", "branch=main", "--profile", "nightly", "--baseline", "label.branch:main"),
+        *("--branch", "main", "--profile", "nightly", "--baseline", "label.branch:main"),
         *("--metric", "iops", "--max-regression", "5%", "--error-rate", "0.02"),
     )
 
@@ -79,6 +79,37 @@ def test_file_is_posted_with_layout_and_labels_and_its_runs_are_compared(
         ("/api/v1/runs/0/gate", query | {"error_rate": ["0.02"]}),
         ("/api/v1/runs/5/gate", query | {"error_rate": ["0.02"]}),
     ]
+
+
+def test_undecided_build_passes_if_it_is_told_to(host: Machine, server: HostileServer, output: Path) -> None:
+    server.gate = decide(make_row(outcome="undecided", reason="no-baseline"), outcome="undecided")
+
+    statuses = [
+        host.run("gate", str(output), "--undecided", choice).returncode for choice in ("pass", "fail")
+    ]
+
+    assert statuses == [0, 4]
+
+
+@pytest.mark.parametrize(
+    ("needed", "decided_after", "runs", "status"),
+    # The third run decides; never decided; ten runs are too many; nothing that further runs decide.
+    [(2, 3, 3, 0), (1, 9, 5, 4), (10, 9, 1, 4), (None, 9, 1, 4)],
+)
+def test_profile_is_repeated_until_the_gate_is_decided(
+    host: Machine, server: HostileServer, needed: int | None, decided_after: int, runs: int, status: int
+) -> None:
+    def reply(handler: replies.Handler, body: bytes) -> None:
+        is_decided = len(server.stored) >= decided_after
+        row = make_row(outcome="undecided", reason="too-noisy", runs_needed=needed)
+        answer = decide(make_row()) if is_decided else decide(row, outcome="undecided")
+        answer(handler, body)
+
+    server.gate = reply
+
+    ended = host.run("gate", "--profile", "quick", "--directory", str(host.directory), "--repeat", "auto")
+
+    assert (ended.returncode, len(server.stored)) == (status, runs)
 
 
 def test_repeated_command_stores_nothing_twice(host: Machine, server: HostileServer, output: Path) -> None:

@@ -10,7 +10,8 @@ from django.test import Client
 
 from benchapp.catalog.metrics import format_value
 from benchapp.incidents.read.gate import BadBaseline, parse_gate_baseline
-from benchapp.models import Host, IncidentState, Run, Scope, Series, Verdict
+from benchapp.models import Host, IncidentState, Measurement, Run, Scope, Series, Verdict
+from benchapp.models.measurement import describe_branch
 from tests.factories import (
     NOON,
     calculate_levels,
@@ -38,10 +39,10 @@ def client_of_host(host: Host) -> Client:
     return Client(headers={"Authorization": f"Bearer {make_token(Scope.INGEST, host=host)[1]}"})
 
 
-def plant(host: Host, *, levels=((1000.0, 30),), **fields) -> Series:
-    """Make a series of hourly runs with noise of 1 %; levels: (median, runs)."""
+def plant(host: Host, *, levels=((1000.0, 30),), noise: float = 0.02, **fields) -> Series:
+    """Make a series of hourly runs with this noise; levels: (median, runs)."""
     chance = random.Random(1)
-    values = [level * (1 + chance.gauss(0, 0.01)) for level, runs in levels for _ in range(runs)]
+    values = [level * (1 + chance.gauss(0, noise)) for level, runs in levels for _ in range(runs)]
     return make_series(values, host=host, **fields)
 
 
@@ -60,7 +61,7 @@ def ask(client: Client, run: Run, **query):
 
 
 @pytest.mark.parametrize(
-    ("value", "outcome"), [(1000.0, "passed"), (800.0, "regressed"), (945.0, "undecided")]
+    ("value", "outcome"), [(1000.0, "passed"), (800.0, "regressed"), (960.0, "undecided")]
 )
 def test_run_is_compared_with_its_level(host, client_of_host, value, outcome) -> None:
     series = plant(host)
@@ -196,9 +197,9 @@ def test_failed_run_is_undecided(host, client_of_host) -> None:
 def test_further_runs_of_the_build_count(host, client_of_host) -> None:
     series = plant(host)
     calculate_levels()
-    first = submit(series, 930.0)
+    first = submit(series, 955.0)
     single = ask(client_of_host, first)
-    others = [submit(series, 930.0) for _ in range(single["rows"][0]["runs_needed"])]
+    others = [submit(series, 955.0) for _ in range(single["rows"][0]["runs_needed"])]
 
     gate = ask(client_of_host, first, runs=",".join(str(run.pk) for run in others))
 
@@ -220,6 +221,49 @@ def test_further_run_of_another_series_adds_its_rows(host, client_of_host) -> No
         (series.pk, "passed"),
         (other.pk, "regressed"),
     ]
+
+
+def test_series_of_a_run_are_also_a_row_together(host, client_of_host) -> None:
+    series = [plant(host), plant(host, direction="write")]
+    for each in series[1:]:
+        for measurement, run in zip(
+            each.measurements.order_by("started_at"),
+            Run.objects.order_by("started_at", "pk")[::2],
+            strict=True,
+        ):
+            measurement.run = run
+            measurement.save()
+    calculate_levels()
+    run = submit(series[0], 800.0)
+    make_measurement(run, series[1], iops=800.0)
+
+    gate = ask(client_of_host, run)
+
+    together, *rows = gate["rows"]
+    assert (gate["tests"], len(rows)) == (3, 2)
+    assert (together["series_id"], together["series_count"], together["series_page"]) == (None, 2, None)
+    assert (together["workload_title"], together["outcome"], together["unit"]) == (
+        "all 2 series together",
+        "regressed",
+        "percent",
+    )
+    assert together["value_text"] == f"{together['value']:.3g} %"
+    assert together["change"] == pytest.approx(-0.2, abs=0.01)
+
+
+def test_run_of_a_branch_counts_but_no_run_that_a_person_excluded(host, client_of_host) -> None:
+    series = plant(host)
+    calculate_levels()
+    labels = {"branch": "pr-17"}
+    excluded = {"labels": labels, "excluded_at": NOON, "excluded_reason": describe_branch(labels)}
+    run = submit(series, 800.0, **excluded)
+    Measurement.objects.filter(run=run).update(is_excluded=True)
+    of_branch = ask(client_of_host, run)
+    Run.objects.filter(pk=run.pk).update(excluded_reason="disk was full")
+    of_person = ask(client_of_host, run)
+
+    assert (of_branch["outcome"], of_branch["rows"][0]["n"]) == ("regressed", 1)
+    assert (of_person["outcome"], of_person["rows"][0]["reason"]) == ("undecided", "no-value")
 
 
 def test_failed_further_run_adds_no_row_of_a_metric_that_is_not_measured(host, client_of_host) -> None:

@@ -431,7 +431,7 @@ def test_command_prints_the_difference_and_records_the_author(installation: None
 def test_file_of_the_documentation_can_be_applied(anna: User, monkeypatch: pytest.MonkeyPatch) -> None:
     make_host("db-01", pool="")
     monkeypatch.setenv("OPS_CHAT_URL", HOOK)
-    (block,) = list_blocks("yaml")
+    (block,) = [each for each in list_blocks("yaml") if each.file == "docs/operations.md"]
 
     made = apply(block.text)
 

@@ -55,7 +55,7 @@ def test_repeated_headings_have_numbered_anchors() -> None:
         ("#limits", "#limits"),
         ("README.md", "/docs/"),
         ("img/scaling.png", "/docs/files/img/scaling.png"),
-        ("ci/gitlab-ci.yml", "/docs/files/ci/gitlab-ci.yml"),
+        ("ci/gitlab.yml", "/docs/files/ci/gitlab.yml"),
         ("https://example.org/a.md", "https://example.org/a.md"),
         ("//example.org/a.md", "//example.org/a.md"),
     ],

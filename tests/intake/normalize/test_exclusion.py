@@ -1,4 +1,4 @@
-"""The same execution that arrives again: it counts once."""
+"""Runs that are stored but in no level: the same execution that arrives again, and runs of branches."""
 
 import json
 from typing import Any
@@ -98,3 +98,31 @@ def test_run_with_one_more_job_is_no_copy() -> None:
     normalize_batch()
 
     assert list_excluded() == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("labels", "is_excluded"),
+    [({}, False), ({"branch": "main"}, False), ({"branch": "release-2"}, False), ({"branch": "pr-17"}, True)],
+)
+def test_run_of_a_branch_is_in_no_level(settings, labels, is_excluded) -> None:
+    settings.MAIN_BRANCHES = ["main", "release-*"]
+    submit(fio_output=change_output(), labels=labels)
+    normalize_batch()
+    judge_due()
+
+    run = Run.objects.get()
+    assert list_excluded() == [is_excluded]
+    assert run.excluded_reason == (
+        "branch pr-17: the gate compares it, levels leave it out" if is_excluded else ""
+    )
+    assert Level.objects.exists() is not is_excluded
+
+
+def test_run_of_a_branch_that_a_person_includes_stays_included() -> None:
+    submit(fio_output=change_output(), labels={"branch": "pr-17"})
+    normalize_batch()
+    include_run(Run.objects.get().pk, None)
+
+    renormalize(select_submissions(), is_dry_run=False)
+
+    assert list_excluded() == [False]
