@@ -87,9 +87,9 @@ lint: $(DEV) ## ruff, mypy, who imports whom
 ci: ## run what CI runs: lint, type checks, JavaScript tests, tests
 	@.ci/run
 
-bench: $(DEV) $(VENDOR) ## measure speed and memory
+bench: $(DEV) $(VENDOR) ## measure speed and memory; SCALE=10: of a fleet with 10 million measurements
 	@tools/apt-install fio:fio chromium:chromium
-	@$(PYTHON) -m benchmarks $(BENCH_ARGS)
+	@$(PYTHON) -m benchmarks $(if $(SCALE),load --scale $(SCALE)) $(BENCH_ARGS)
 
 mutation: $(DEV) ## change the pure modules bit by bit, list what no test notices; MUTANTS='benchapp.catalog.metrics.*'
 	@$(PYTHON) -m mutmut run $(MUTANTS)

@@ -51,6 +51,10 @@ from benchapp.models.filtering import match_series
 from benchapp.notices.write.enqueue import enqueue
 from benchapp.notices.write.thresholds import notify_violations
 
+# Series of one claim, which a busy machine evaluates within the time limit of a transaction. A transaction claims up to
+# five times while most series are only extended.
+JUDGED_AT_ONCE: Final = 200
+
 
 @dataclass(frozen=True, slots=True)
 class Transition:
@@ -88,7 +92,7 @@ def has_judging_due() -> bool:
 
 
 @transaction.atomic
-def judge_due(*, limit: int = 1000) -> Judged:
+def judge_due(*, limit: int = JUDGED_AT_ONCE) -> Judged:
     """Evaluate series that are due, and group changes; `series_ids` is empty if none is left.
 
     Those with quiet runs only are not evaluated again. Also bounded by measurements: batches of long histories are
@@ -261,7 +265,7 @@ def _list_transitions(
 
 @retry_conflicts
 @transaction.atomic
-def detect_and_notify(*, limit: int = 1000) -> Judged:
+def detect_and_notify(*, limit: int = JUDGED_AT_ONCE) -> Judged:
     """Evaluate series that are due, as `judge_due`, and write notices to the outbox; nothing is sent yet.
 
     Changes that are found because history was read again are not news.
@@ -289,9 +293,6 @@ def _select_news(judged: Judged, reread: set[int]) -> list[int]:
     ]
 
 
-_BATCH: Final = 200
-
-
 def select_series(text: str = "") -> list[int]:
     """Return the measured series of a filter by id; all for "". Raises BadFilter."""
     condition = match_series(parse_filter(text)) if text.strip() else Q()
@@ -308,12 +309,12 @@ def redetect(ids: Sequence[int], *, is_dry_run: bool) -> Iterator[Judged]:
     left = list(ids)
     while left:
         with transaction.atomic():
-            judged = judge_series(left[:_BATCH])
+            judged = judge_series(left[:JUDGED_AT_ONCE])
             transaction.set_rollback(is_dry_run)
         yield judged
         # A batch with too many measurements evaluates its first series only; a deleted series counts as done.
-        done = set(judged.series_ids) or set(left[:_BATCH])
-        gone = set(left[:_BATCH]) - set(
-            Series.objects.filter(pk__in=left[:_BATCH]).values_list("pk", flat=True)
+        done = set(judged.series_ids) or set(left[:JUDGED_AT_ONCE])
+        gone = set(left[:JUDGED_AT_ONCE]) - set(
+            Series.objects.filter(pk__in=left[:JUDGED_AT_ONCE]).values_list("pk", flat=True)
         )
         left = [series_id for series_id in left if series_id not in done | gone]

@@ -58,8 +58,6 @@ log = structlog.get_logger(__name__)
 _TASK_BUDGET_S: Final = 20.0
 # Interval of detection during a long backlog: levels and changes follow it this closely.
 _JUDGING_INTERVAL_S: Final = 2.0
-# Series of one claim. A transaction claims up to five times while most series are only extended.
-_JUDGED_AT_ONCE: Final = 200
 _SWEEP_LOCK: Final = 0x62656E63  # pg_advisory lock: "benc"
 
 _STOP_TIMEOUT_S: Final = 20.0
@@ -116,7 +114,7 @@ def judge() -> None:
     """Detect changes in series that are due, and write notices into the outbox. Never retried: series stay due."""
     started, has_notices = time.monotonic(), False
     while time.monotonic() - started < _TASK_BUDGET_S:
-        judged = detect_and_notify(limit=_JUDGED_AT_ONCE)
+        judged = detect_and_notify()
         has_notices |= judged.has_notices
         if not judged.series_ids:
             break

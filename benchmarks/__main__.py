@@ -1,4 +1,4 @@
-"""Run the benchmarks one after the other: `make bench`, or `python -m benchmarks stack intake` for some of them.
+"""Run the benchmarks one after the other: `make bench`, or `python -m benchmarks stack load` for some of them.
 
 What begins with "-" and all behind it goes to the last one: `python -m benchmarks fleet --hosts 4`.
 """
@@ -13,12 +13,10 @@ HERE: Final = Path(__file__).parent
 # Only these are benchmarks; the other modules here are their tools.
 BENCHMARKS: Final = {
     "stack": "a fresh and a warm start, and the memory of the idle stack",
-    "intake": "results accepted and stored a second",
-    "backlog": "results stored and evaluated a second, with a million measurements stored",
     "importing": "files a second of manage.py import, from the files to detected changes",
     "memory": "how far the web process grows while a thousand clients send large bodies",
-    "pages": "pages per second over 2 million measurements; files; a history of 1 000 points in Chromium",
-    "reads": "lists of 100 and a history of 1 000 points by the API over 1 million measurements",
+    "load": "a fleet of years: intake, detection and each page and list together; memory, sizes, backup",
+    "pages": "weight of the scripts; a history of 1 000 points in Chromium",
     "charts": "scaling, matrix and history over 1 million measurements in 20 000 series",
     "export": "complete lists: 100 000 and 1 million measurements as CSV, JSON, NDJSON and Parquet",
     "archive": "archives: export and import of 1 million measurements, beside COPY",

@@ -1,41 +1,22 @@
-"""What pages cost: pages per second and CPU time of the server, files, and the time until Chromium has drawn a chart.
+"""Weight of the scripts, and the time until Chromium has drawn a history of 1 000 points.
 
-    python -m benchmarks pages [--pages NAME …] [--database DIR] [--writes PER_S]
+    python -m benchmarks pages
 
-With --pages only these pages are measured, without files and drawing. Pages per second and CPU: as in
-benchmarks.fleet_load, over 2 million measurements. The limit beside them is a page without a query, in the same frame.
-Drawing: a history of 1 000 points. The first visit has an empty cache, the second a warm one; both count from the
-click to the first contentful paint and to the drawn chart; on loopback, and as over a slow line (Chromium's emulation).
-Web process, PostgreSQL, client and Chromium share the cores.
+The first visit has an empty cache, the second a warm one; both count from the click to the first contentful paint and
+to the drawn chart; on loopback, and as over a slow line (Chromium's emulation). Web process, PostgreSQL and Chromium
+share the cores. What pages cost over a fleet: benchmarks.load.
 """
 
-import argparse
 import json
 import shutil
 import statistics
 import sys
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.fleet_load import describe_fleet, measure_load, read_fleet_options, start_fleet
 from tests.servers import Servers
 
-MEASUREMENTS = 500
-RATED = {
-    "no-query": "/docs/errors",
-    "overview": "/",
-    "matrix": "/matrix/",
-    "scaling": "/scaling/",
-    "runs": "/runs/",
-    "series": "/series/",
-    "hosts": "/hosts/",
-    "incidents": "/incidents/",
-    "search": "/search/results?text=gp3+16+volumes",
-    # Each word is known, no series has both: all series are read.
-    "search-without-results": "/search/results?text=gp3+io2",
-}
 POINTS = 1000
 VISITS = 7
 # A slow line: round trip and throughput in both directions. Aim of the drawn chart: 1 500 ms cold, 500 ms warm.
@@ -66,47 +47,11 @@ _TIMINGS = """() => ({
 
 def main() -> None:
     """Print the tables."""
-    options = _read_options()
     names = ("chromium", "chromium-headless-shell", "chromium-browser")
     chromium = next(filter(None, map(shutil.which, names)), None)
-    if options.pages is None and chromium is None:
-        sys.exit("no Chromium: apt-get install chromium, or name pages with --pages")
-    _rate_pages(options)
-    if options.pages is None and chromium is not None:
-        _draw(chromium)
-
-
-def _read_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks pages",
-        description="CPU time of pages, pages per second, weight of files, time until a chart is drawn in Chromium.",
-    )
-    parser.add_argument(
-        "--pages",
-        nargs="+",
-        choices=RATED,
-        metavar="NAME",
-        help=f"measure only these pages, no files and no drawing: {', '.join(RATED)}",
-    )
-    return read_fleet_options(parser, measurements=MEASUREMENTS)
-
-
-def _rate_pages(options: argparse.Namespace) -> None:
-    """Print pages per second and CPU time per page over a fleet."""
-    with start_fleet(options, long=options.measurements) as servers:
-        head = f"{describe_fleet(servers)}, {options.writes} writes/s"
-        print(f"{head:44}{'pages/s':>9}{'web ms':>9}{'PG ms':>9}{'p50 ms':>9}{'KB':>9}   aim: 100/s, 15 ms")
-        for label in options.pages or RATED:
-            rate = measure_load(servers, RATED[label], seconds=options.seconds, writes_per_s=options.writes)
-            size = _weigh_page(f"http://127.0.0.1:{servers.port}{RATED[label]}")
-            figures = (rate.web_ms, rate.postgres_ms, rate.p50_ms, size)
-            print(f"{label:44}{rate.per_s:9.0f}{''.join(f'{one:9.1f}' for one in figures)}", flush=True)
-
-
-def _weigh_page(url: str) -> float:
-    request = urllib.request.Request(url, headers={"Accept-Encoding": "br"})
-    with urllib.request.urlopen(request, timeout=60) as response:
-        return len(response.read()) / 1000
+    if chromium is None:
+        sys.exit("no Chromium: apt-get install chromium")
+    _draw(chromium)
 
 
 def _draw(chromium: str) -> None:

@@ -91,7 +91,7 @@ def normalize_batch(*, limit: int = BATCH_SIZE) -> Batch:
     """
     fresh = claim_fresh(limit)
     batch = _settle_or_isolate(fresh)
-    retried = _settle_or_isolate(claim_retried() if len(fresh) < limit else ())
+    retried = _settle_or_isolate(claim_retried() if len(fresh) < limit else (), is_retried=True)
     return Batch(
         batch.claimed + retried.claimed,
         batch.stored + retried.stored,
@@ -219,12 +219,12 @@ def exclude_imports() -> None:
             raise ImportRunning("an archive is being imported, or a host moves to another pool")
 
 
-def _settle_or_isolate(ids: Sequence[UUID]) -> Batch:
+def _settle_or_isolate(ids: Sequence[UUID], *, is_retried: bool = False) -> Batch:
     if not ids:
         return Batch(0, (), (), ())
     try:
         with limit_time(DOCUMENT_LIMIT_S) if len(ids) == 1 else nullcontext():
-            return _settle(ids)
+            return _settle(ids, is_retried=is_retried)
     except TookTooLong:
         _count_time_out(ids[0])
         return Batch(1, (), (), ())
@@ -257,10 +257,12 @@ def has_waiting() -> bool:
 
 @retry_conflicts
 @transaction.atomic
-def _settle(ids: Sequence[UUID]) -> Batch:
+def _settle(ids: Sequence[UUID], *, is_retried: bool = False) -> Batch:
     end_if_frozen()
     exclude_imports()
-    sources = lock_sources(ids)
+    # A worker that claims at the same time locks rows of this claim for a moment. Its first attempt may still hold one
+    # that is retried.
+    sources = lock_sources(ids, waits=not is_retried)
     plans: list[Plan] = []
     rejections: list[Rejection] = []
     slow: list[UUID] = []
@@ -297,9 +299,11 @@ def _list_failures(plans: Iterable[Plan], rejections: Iterable[Rejection]) -> di
     return failed | {each.submission_id: f"the result was rejected: {each.reason}" for each in rejections}
 
 
-def lock_sources(ids: Sequence[UUID], *, state: State | None = State.RECEIVED) -> list[SubmissionSource]:
-    """Lock and return the submissions in this state (None: any) that no one else has locked, oldest first."""
-    rows = Submission.objects.select_for_update(of=("self",), skip_locked=True).select_related("host")
+def lock_sources(
+    ids: Sequence[UUID], *, state: State | None = State.RECEIVED, waits: bool = False
+) -> list[SubmissionSource]:
+    """Lock and return the submissions in this state (None: any), oldest first; waits: also for locked ones."""
+    rows = Submission.objects.select_for_update(of=("self",), skip_locked=not waits).select_related("host")
     if state is not None:
         rows = rows.filter(state=state)
     chosen = list(rows.filter(id__in=ids, body__isnull=False).order_by("received_at", "id"))

@@ -2,16 +2,35 @@
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from uuid import UUID
 
+import orjson
 import pytest
 from django.db import connection, transaction
 
 from benchapp import judge as detect
 from benchapp.incidents.actions.triage import acknowledge
+from benchapp.intake.normalize.batch import normalize_batch
+from benchapp.intake.posts.submissions import IncomingSubmission, accept_submission
 from benchapp.judge import has_judging_due, judge_due, judge_series
-from benchapp.models import Change, Incident, IncidentEvent, Measurement, Run, Series
+from benchapp.models import (
+    Change,
+    Environment,
+    Host,
+    Incident,
+    IncidentEvent,
+    Kind,
+    Measurement,
+    Run,
+    Series,
+    State,
+    Submission,
+    Target,
+)
 from tests.detection.write.judging import make_cells, make_level
+from tests.envelopes import make_envelope, read_fio
 from tests.factories import NOON, make_host, note_measurements
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -50,6 +69,42 @@ def test_two_workers_on_one_host_open_one_incident() -> None:
     assert not has_judging_due()
     assert Incident.objects.get().change_count == Change.objects.count() == 8
     assert IncidentEvent.objects.filter(kind="opened").count() == 1
+
+
+def test_eight_workers_store_and_evaluate_the_same_new_series_once() -> None:
+    """Eight hosts of a pool post the same new workloads at once."""
+    posts = 10
+    hosts = [make_host(f"db-{number}", pool="db") for number in range(8)]
+    for number in range(posts * len(hosts)):
+        moment = (NOON + timedelta(hours=number)).isoformat()
+        envelope = make_envelope(
+            started_at=moment, finished_at=moment, fio_output=read_fio("80_multi_job_json.out")
+        )
+        host, body = hosts[number % len(hosts)], orjson.dumps(envelope)
+        accept_submission(IncomingSubmission(host.pk, Kind.ENVELOPE, body, UUID(envelope["id"])))
+    together = threading.Barrier(len(hosts))
+
+    def work(_: Host) -> None:
+        try:
+            together.wait(timeout=60)
+            while normalize_batch(limit=5).claimed:
+                judge_due(limit=2)
+            while judge_due(limit=2).series_ids:
+                pass
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(len(hosts)) as workers:
+        list(workers.map(work, hosts))
+
+    # None of them at a second attempt.
+    assert Submission.objects.filter(state=State.STORED, attempts=1).count() == posts * len(hosts)
+    assert not has_judging_due()
+    counts = Series.objects.values_list("measurement_count", flat=True)
+    assert list(counts) == [posts * len(hosts)] * 5
+    assert Measurement.objects.count() == sum(counts)
+    assert Run.objects.count() == sum(Host.objects.values_list("run_count", flat=True)) == posts * len(hosts)
+    assert (Target.objects.count(), Environment.objects.count()) == (1, 1)
 
 
 def test_two_workers_take_different_series_without_waiting() -> None:
