@@ -47,7 +47,9 @@ def test_cheapest_layout_for_a_requirement_is_found_and_none_for_a_larger_one(
     page.wait_for_selector(".chart-box[data-drawn]")
     assert "8 × gp3 128 GiB" in page.inner_text("h1")
     assert "for USD 643 per month" in page.inner_text("h1")
-    assert page.locator("section[aria-labelledby=layouts-ranking] tbody tr").count() == 5
+    assert page.locator("section[aria-labelledby=layouts-ranking] tbody tr").count() == 2
+    page.get_by_text("3 layouts miss the requirement, closest first").click()
+    assert page.locator("#layouts-ranking-missed").is_visible()
     assert "no price of volume type local" in page.inner_text("section[aria-labelledby=layouts-unpriced]")
     assert "Nothing to measure" in page.inner_text("section[aria-labelledby=next-runs]")
     box = page.locator(".chart-box")

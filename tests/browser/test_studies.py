@@ -164,6 +164,7 @@ def test_study_is_presented_by_keys(world: World, visit: Callable[..., Watched])
     page.get_by_role("button", name="Present").click()
     page.wait_for_selector(".presenting")
     assert page.locator("header.bar").is_hidden()
+    assert page.evaluate("parseFloat(getComputedStyle(document.querySelector('h1')).fontSize)") >= 28
     page.keyboard.press("ArrowRight")
     assert abs(page.evaluate(top.format(0))) < 2
     page.keyboard.press("PageDown")

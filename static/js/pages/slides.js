@@ -1,11 +1,11 @@
-// A study as slides: each chart fills the screen; keys move between them, Escape ends.
+// A report as slides: its title, then each chart fills the screen; keys move between them, Escape ends.
 const root = document.documentElement;
 const button = document.querySelector("[data-present]");
 const FORWARD = ["ArrowRight", "ArrowDown", "PageDown", " "];
 const BACK = ["ArrowLeft", "ArrowUp", "PageUp"];
 
 function listSlides() {
-  return [...document.querySelectorAll(".page > .section-head, .page > .panel")];
+  return [...document.querySelectorAll(".cover, .page > .panel")];
 }
 
 function isPresenting() {
@@ -14,6 +14,8 @@ function isPresenting() {
 
 function show(isOn) {
   root.classList.toggle("presenting", isOn);
+  // Charts are drawn in other sizes.
+  document.dispatchEvent(new Event("themechange"));
   if (isOn) {
     root.requestFullscreen?.().catch(() => {});
     scrollTo(0, 0);

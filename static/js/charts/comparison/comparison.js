@@ -1,4 +1,5 @@
 // B compared with the baseline A: a line for each value with its interval, by metric.
+import { readFontSize } from "../shared/colors.js";
 import { drawActiveMark, drawVertical, shorten } from "../shared/marks.js";
 import { formatSignedPercent } from "../../site/format.js";
 import { BASE_OPTIONS, makeTooltipLook, styleAxis } from "../shared/looks.js";
@@ -107,7 +108,7 @@ function drawRatios({ entries, headings }, { colors, nameWidth, isNarrow }) {
     afterDatasetsDraw(chart) {
       const { ctx, chartArea, scales } = chart;
       ctx.save();
-      const font = `11px ${chart.options.font?.family ?? "sans-serif"}`;
+      const font = `${readFontSize()}px ${chart.options.font?.family ?? "sans-serif"}`;
       ctx.font = font;
       ctx.textBaseline = "middle";
       drawOne(ctx, { chartArea, x: scales.x.getPixelForValue(1), colors });

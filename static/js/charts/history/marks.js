@@ -1,4 +1,5 @@
 // Marks of a history panel: bands and steps of levels, points, min–max bars, cursor.
+import { readFontSize } from "../shared/colors.js";
 import { formatChangeSize } from "../../site/format.js";
 import { areSameKind, listSwitches, signOf, styleOfMark } from "./history.js";
 import { drawHollowCross, drawVertical } from "../shared/marks.js";
@@ -223,7 +224,7 @@ function drawFound(ctx, { lines, metric }, { chartArea, scales, colors }) {
   const changes = lines.flatMap((line) => line.found).filter((change) => change.metric === metric);
   const found = [...changes, ...listSwitches(lines, metric)].filter(({ at }) => at >= min && at <= max);
   ctx.save();
-  ctx.font = `600 11px ${ctx.font.split("px ")[1] ?? "sans-serif"}`;
+  ctx.font = `600 ${readFontSize()}px ${ctx.font.split("px ")[1] ?? "sans-serif"}`;
   ctx.textBaseline = "top";
   ctx.lineJoin = "round";
   let free = -Infinity;

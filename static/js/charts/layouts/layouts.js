@@ -1,4 +1,5 @@
 // Layouts by price and throughput: one mark each, colored by latency, with the Pareto front.
+import { readFontSize } from "../shared/colors.js";
 import { chooseScale, formatValue, nameUnit } from "../../site/format.js";
 import { BASE_OPTIONS, makeTooltipLook, makeValueScale } from "../shared/looks.js";
 import { drawActiveMark } from "../shared/marks.js";
@@ -129,7 +130,7 @@ function drawLines({ required, front }, colors) {
         ctx.lineTo(chartArea.right, y);
         ctx.stroke();
         ctx.fillStyle = colors.muted;
-        ctx.font = "11px sans-serif";
+        ctx.font = `${readFontSize()}px sans-serif`;
         ctx.textAlign = "right";
         ctx.fillText("required", chartArea.right - 4, y - 4);
       }

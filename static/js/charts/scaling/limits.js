@@ -1,4 +1,5 @@
 // Limits across a scaling chart: steps or lines, each with its name where it covers the least.
+import { readFontSize } from "../shared/colors.js";
 import { shorten } from "../shared/marks.js";
 
 const LABEL_HEIGHT = 13;
@@ -21,7 +22,7 @@ export function drawLimits(limits, { isBars }, { colors, format }) {
       const { ctx } = chart;
       const lines = limits.map((limit) => splitSteps(chart, limit, isBars));
       ctx.save();
-      ctx.font = `11px ${chart.options.font?.family ?? "sans-serif"}`;
+      ctx.font = `${readFontSize()}px ${chart.options.font?.family ?? "sans-serif"}`;
       ctx.strokeStyle = colors.ink;
       lines.forEach((line) => strokeSteps(ctx, line));
       const taken = [...listObstacles(chart, isBars), ...lines.flatMap(({ shown }) => shown.map(boxOfStep))];

@@ -1,4 +1,5 @@
 // Marks of the scaling charts: plugins of Chart.js.
+import { readFontSize } from "../shared/colors.js";
 import { drawHollowCross } from "../shared/marks.js";
 import { withAlpha } from "../shared/palette.js";
 
@@ -194,7 +195,7 @@ export function drawChanges(marks, colors) {
     afterDatasetsDraw(chart) {
       const { ctx, chartArea, scales } = chart;
       ctx.save();
-      ctx.font = `11px ${chart.options.font?.family ?? "sans-serif"}`;
+      ctx.font = `${readFontSize()}px ${chart.options.font?.family ?? "sans-serif"}`;
       ctx.textAlign = "center";
       ctx.textBaseline = "bottom";
       for (const { cell, element } of marks) {
@@ -217,7 +218,7 @@ export function drawKnees(knees, colors) {
     afterDatasetsDraw(chart) {
       const { ctx } = chart;
       ctx.save();
-      ctx.font = `11px ${chart.options.font?.family ?? "sans-serif"}`;
+      ctx.font = `${readFontSize()}px ${chart.options.font?.family ?? "sans-serif"}`;
       for (const { line, place, label } of knees) {
         const { x, y } = chart.getDatasetMeta(line).data[place];
         ctx.strokeStyle = colors.ink;

@@ -1,4 +1,5 @@
 // Scaling models: a dotted curve with its band over the measured widths, and hollow points at predicted ones.
+import { readFontSize } from "../shared/colors.js";
 import { withAlpha } from "../shared/palette.js";
 
 const RADIUS = 4.5;
@@ -80,7 +81,7 @@ function strokeCurve(ctx, { positions, values }, { locate, color }) {
 }
 
 function markPredictions(ctx, { predictions }, { locate, color, colors, label }) {
-  ctx.font = `11px ${label ?? "sans-serif"}`;
+  ctx.font = `${readFontSize()}px ${label ?? "sans-serif"}`;
   ctx.textAlign = "center";
   for (const { position, value, label: text } of predictions) {
     const at = locate(position, value);

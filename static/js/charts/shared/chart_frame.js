@@ -1,5 +1,5 @@
 // What every chart on a page shares: skeleton, error messages with retry, redrawing on a change of theme.
-import { onThemeChange, readColors, readFontFamily } from "./colors.js";
+import { onThemeChange, readColors, readFontFamily, readFontSize } from "./colors.js";
 
 // Narrower boxes have a legend instead of labels at the ends of lines.
 const NARROW_BELOW_PX = 560;
@@ -52,7 +52,7 @@ export function startChart(box, makeConfig) {
   const build = () => {
     const width = box.clientWidth;
     const config = makeConfig({ colors: readColors(), width, isNarrow: isNarrowBox(box) });
-    config.options.font = { family: readFontFamily(), size: 11 };
+    config.options.font = { family: readFontFamily(), size: readFontSize() };
     return config;
   };
   let chart = null;

@@ -32,6 +32,13 @@ export function onThemeChange(callback) {
   matchMedia("print").addEventListener("change", callback);
 }
 
+/** Return the size of the texts of charts, px; larger while a report is presented. */
+export function readFontSize() {
+  // Tests of calculations have no page.
+  const size = globalThis.document ? getComputedStyle(document.documentElement).getPropertyValue("--type-axis") : "";
+  return Number.parseFloat(size) || 11;
+}
+
 /** Return the font of the page, so that charts speak with the same voice. */
 export function readFontFamily() {
   return getComputedStyle(document.body).fontFamily;

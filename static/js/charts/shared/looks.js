@@ -1,16 +1,15 @@
-// What all charts have alike: axes, grid, tooltip. Sizes as in the tokens: 11 px for axes.
+// What all charts have alike: axes, grid, tooltip. Sizes as in the tokens.
 import { formatTick } from "../../site/format.js";
+import { readFontSize } from "./colors.js";
 import { linearTicks, logTicks } from "./value_axis.js";
-
-const FONT = { size: 11 };
 
 /** The look of an x axis: a line with ticks below, no grid. */
 export function styleAxis(colors, name = "") {
   return {
     border: { color: colors.fieldLine },
     grid: { drawOnChartArea: false, color: colors.fieldLine, tickLength: 4 },
-    title: { display: name !== "", text: name, color: colors.muted, font: FONT },
-    ticks: { autoSkip: false, maxRotation: 0, color: colors.muted, font: FONT },
+    title: { display: name !== "", text: name, color: colors.muted, font: { size: readFontSize() } },
+    ticks: { autoSkip: false, maxRotation: 0, color: colors.muted, font: { size: readFontSize() } },
   };
 }
 
@@ -24,11 +23,11 @@ export function makeValueScale({ domain, scale, isLog, tickCount = 5 }, { colors
     max: domain.max,
     border: { display: false },
     grid: { color: colors.line, tickLength: 0 },
-    title: { display: true, text: name, color: colors.muted, font: FONT },
+    title: { display: true, text: name, color: colors.muted, font: { size: readFontSize() } },
     ticks: {
       autoSkip: false,
       color: colors.muted,
-      font: FONT,
+      font: { size: readFontSize() },
       padding: 6,
       callback: (value) => formatTick(value, scale),
     },
@@ -53,7 +52,7 @@ export function makeTooltipLook(colors) {
     cornerRadius: 4,
     displayColors: false,
     footerColor: colors.muted,
-    footerFont: { weight: "normal", size: 11 },
+    footerFont: { weight: "normal", size: readFontSize() },
     padding: 8,
     titleColor: colors.ink,
   };

@@ -1,4 +1,5 @@
 // Marks: plugins of Chart.js for marks that it cannot draw, or not fast; and the mark nearest to a pointer.
+import { readFontSize } from "./colors.js";
 
 const LABEL_HEIGHT = 13;
 // Between a line and its label; of the stroke from one of several labels to its line.
@@ -37,7 +38,7 @@ export function drawLabeledLines({ limit, references, thresholds }, colors) {
         ctx.stroke();
       }
       ctx.setLineDash([]);
-      ctx.font = `11px ${getFamily(chart)}`;
+      ctx.font = `${readFontSize()}px ${getFamily(chart)}`;
       ctx.textBaseline = "middle";
       ctx.lineJoin = "round";
       for (const { label, y, labelY, isApart } of placed) {
@@ -113,7 +114,7 @@ export function drawMessage(text, colors) {
     afterDatasetsDraw(chart) {
       const { ctx, chartArea } = chart;
       ctx.save();
-      ctx.font = `11px ${getFamily(chart)}`;
+      ctx.font = `${readFontSize()}px ${getFamily(chart)}`;
       ctx.textAlign = "center";
       ctx.textBaseline = "middle";
       ctx.fillStyle = colors.muted;
