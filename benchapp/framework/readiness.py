@@ -206,8 +206,8 @@ def _silent_after_s() -> float:
 
 def _describe_silence(silence_s: float) -> str:
     if isinf(silence_s):
-        return "none has since the installation"
-    return f"the last time {format_age(timezone.now() - timedelta(seconds=silence_s))} ago"
+        return "it never did"
+    return f"last: {format_age(timezone.now() - timedelta(seconds=silence_s))} ago"
 
 
 class ColumnsMissing(Exception):

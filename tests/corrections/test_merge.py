@@ -153,7 +153,7 @@ def test_pages_preview_merge_and_split(admin: Client) -> None:
     asked = {"scope": "host:db-2", "name": "db-1", "is_merge": "on"}
     preview = Page(admin.get("/rename", asked)).words
     assert "4 of db-2 move to db-1" in preview
-    assert "2 before, 1 after, 1 joined" in preview
+    assert "2 before, 1 after; 1 continue in another" in preview
     done = admin.post("/rename", asked)
     assert done["Location"] == "/hosts/db-1/settings/"
     shown = Page(admin.get(done["Location"]))

@@ -299,7 +299,7 @@ def test_page_and_api_preview_rename_and_undo(admin: Client) -> None:
     assert done["Location"] == "/hosts/web-1/settings/"
     settings = Page(admin.get(done["Location"])).words
     assert "db-1 is web-1 now" in settings
-    assert "host web-1 was db-1, which stays an alias." in settings
+    assert "the name of host web-1 was db-1. It stays an alias." in settings
     record = AuditRecord.objects.latest("pk")
     assert (record.action, record.before, record.after) == ("renamed", {"name": "db-1"}, {"name": "web-1"})
     again = Page(admin.get("/rename", {"scope": "host:web-1", "name": "Ä"}))

@@ -149,7 +149,8 @@ def _check_versions() -> Finding:
 
 def _check_backlog() -> Finding:
     waiting, limit = Submission.objects.waiting().count(), settings.BACKLOG_LIMIT
-    text = f"{format_count(waiting, 'upload')} of at most {format_integer(limit)} wait"
+    verb = "waits" if waiting == 1 else "wait"
+    text = f"{format_count(waiting, 'upload')} {verb} (limit {format_integer(limit)})"
     if waiting < limit * _BACKLOG_SHARE:
         return report_ok("backlog", f"{text}.")
     level = FindingLevel.FAILURE if waiting >= limit else FindingLevel.WARNING

@@ -51,6 +51,11 @@ from benchapp.requests.write.run_requests import (
 REQUESTS_ON_A_PAGE: Final = 10
 # Runs that one button requests: the newest ones of an incident, each on another host or of another profile.
 RUNS_REQUESTED_MAXIMUM: Final = 3
+_STATES: Final = {
+    RunRequestState.PENDING: "waits for the host",
+    RunRequestState.DONE: "done: result stored",
+    RunRequestState.EXPIRED: "expired: the host did not ask in time",
+}
 _CLASSES: Final = {
     RunRequestState.PENDING: "waiting",
     RunRequestState.RUNNING: "waiting",
@@ -92,6 +97,16 @@ def make_request_lines(rows: Sequence[RunRequest]) -> tuple[dict[str, Any], ...]
     return tuple(map(_make_line, rows))
 
 
+def _count_open(rows: Sequence[RunRequest]) -> str:
+    """Return the title: what the requests of a page, newest first, do now."""
+    counts = [
+        f"{count} {text}"
+        for state, text in ((RunRequestState.RUNNING, "running"), (RunRequestState.PENDING, "waiting"))
+        if (count := sum(row.state == state for row in rows))
+    ]
+    return f"Requested runs: {', '.join(counts) or 'none waits or runs'}"
+
+
 def _list_distinct(runs: Sequence[Repeatability]) -> list[Repeatability]:
     """Return one run for each host and specification, at most three."""
     found: dict[str, Repeatability] = {}
@@ -119,7 +134,7 @@ def _describe_progress(row: RunRequest) -> str:
 def _make_line(row: RunRequest) -> dict[str, Any]:
     return {
         "row": row,
-        "state": RunRequestState(row.state).label.lower(),
+        "state": _STATES.get(RunRequestState(row.state), RunRequestState(row.state).label.lower()),
         "progress": row.progress,
         "progress_text": _describe_progress(row),
         "css": _CLASSES.get(RunRequestState(row.state), ""),
@@ -170,6 +185,7 @@ def run_requests(request: HttpRequest) -> HttpResponse:
     context = {
         **links,
         "errors": errors,
+        "title": _count_open(page.items),
         "lines": make_request_lines(page.items),
         "range": make_time_range(request.GET),
         "range_text": describe_bounds(time_range.from_at, time_range.to_at),
