@@ -23,6 +23,7 @@ _FIRST_X: Final = (
     "file_size_bytes",
     "numjobs",
 )
+_BLOCK: Final = ("block_size_bytes",)
 LOADS: Final = ("iodepth", "numjobs")
 SCOPE_DIMENSIONS: Final = frozenset({"host", "pool"})
 _PATTERN_FAMILY: Final = frozenset({"pattern", "rw", "direction"})
@@ -131,9 +132,25 @@ def choose_axes(
         return Axes(name, _choose_color(taken, color), facet or None, in_groups=in_groups)
 
     taken = frozenset(name for axis in (color, facet) if axis for name in split_axis(axis))
-    return _fix_lines(
-        fix_dimensions(table, make_axes(x or _choose_x(table, taken)), free=free), table, free=free
-    )
+    chosen = fix_dimensions(table, make_axes(x or _choose_x(table, taken)), free=free)
+    if color is None and chosen.axes.color == "pattern" and _does_join(chosen, _BLOCK):
+        axes = replace(chosen.axes, color=",".join(("pattern", *_BLOCK)))
+        chosen = fix_dimensions(table, axes, free=free)
+    return _fix_lines(chosen, table, free=free)
+
+
+def _list_line(axes: Axes) -> list[str]:
+    """Return the dimensions of a line."""
+    return [name for axis in (axes.color, axes.facet) if axis for name in split_axis(axis)]
+
+
+def _does_join(chosen: ChosenAxes, names: Iterable[str]) -> bool:
+    """Return whether a line over numbers would join different values of one of these dimensions."""
+    axes, table = chosen.axes, chosen.table
+    if axes.x not in SERIES_DIMENSIONS or not SERIES_DIMENSIONS[axes.x].is_number:
+        return False
+    lines = number_combinations(table, _list_line(axes))
+    return any(_find_conflict(table, lines, name) for name in names if name not in axes.dimensions)
 
 
 def _fix_lines(chosen: ChosenAxes, table: SeriesTable, *, free: frozenset[str]) -> ChosenAxes:
@@ -142,20 +159,20 @@ def _fix_lines(chosen: ChosenAxes, table: SeriesTable, *, free: frozenset[str]) 
     table: with the rows that are not chosen.
     """
     axes = chosen.axes
-    if axes.x not in SERIES_DIMENSIONS or not SERIES_DIMENSIONS[axes.x].is_number:
+    candidates = tuple(SERIES_DIMENSIONS) if axes.x in LOADS else _BLOCK
+    if not _does_join(chosen, candidates):
         return chosen
     more, shown = fix_conflicts(
         chosen.table,
-        [name for axis in (axes.color, axes.facet) if axis for name in split_axis(axis)],
+        _list_line(axes),
         free={*free, *axes.dimensions},
-        candidates=tuple(SERIES_DIMENSIONS) if axes.x in LOADS else ("block_size_bytes",),
+        candidates=candidates,
         ranked_by=axes.names,
     )
     names = dict.fromkeys(each.dimension for each in (*chosen.fixed, *more))
     fixed = tuple(_fix(name, shown, table) for name in names)
-    return replace(
-        chosen, fixed=fixed, table=shown, hidden_ids=np.setdiff1d(table.array("id"), shown.array("id"))
-    )
+    left_out = np.setdiff1d(chosen.table.array("id"), shown.array("id"))
+    return replace(chosen, fixed=fixed, table=shown, hidden_ids=np.union1d(chosen.hidden_ids, left_out))
 
 
 def list_varying(table: SeriesTable, axes: Axes) -> tuple[str, ...]:

@@ -162,6 +162,8 @@ def read_value(each: PlantedSeries, name: str) -> Any:
 
 
 def write_value(each: PlantedSeries, name: str | None) -> str | None:
+    if name is not None and "," in name:
+        return " ".join(f"{part}:{write_value(each, part)}" for part in name.split(","))
     value = None if name is None else read_value(each, name)
     return None if value is None else str(value)
 
@@ -210,7 +212,7 @@ def test_cells_of_scaling_are_medians_over_the_series_that_they_name(
             )
             assert cell["n"] == sum(len(each.level_days) for each in members)
             assert cell["regressed_count"] == sum(each.is_worse for each in members)
-    check_fixed(fleet, answer["fixed"], (x, answer["color"]))
+    check_fixed(fleet, answer["fixed"], (x, *answer["color"].split(",")))
     known = [each for each in fleet.series if read_value(each, x) is not None] or fleet.series
     counts = answer["counts"]
     assert (counts["shown"], counts["unvalued"], counts["failed"]) == (len(set(used)), 0, 0)
@@ -301,7 +303,9 @@ def test_csv_and_page_of_matrix_have_the_cells_of_the_api(fleet: Fleet, viewer: 
         for cell in answer["cells"]
     )
     assert f"{measured} of {len(answer['cells'])} combinations" in words
-    assert (f"{regressed} of {measured} combinations regressed" in words) == bool(regressed)
+    assert (
+        f"{regressed} of {measured} combinations {'is' if regressed == 1 else 'are'} worse (" in words
+    ) == bool(regressed)
 
 
 # Layouts
