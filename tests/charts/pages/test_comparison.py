@@ -116,7 +116,7 @@ def test_first_and_last_day_of_the_calendar_are_valid(viewer: Client, two_hosts:
     response = viewer.get(reverse("compare"), {**HOSTS, "a_to": "9999-12-31", "b_from": "0001-01-01"})
 
     assert response.status_code == 200
-    assert "1 of 2 worse" in Page(response).words
+    assert "1 of 2 values worse" in Page(response).words
 
 
 def test_too_few_runs_have_no_significance(viewer: Client) -> None:
