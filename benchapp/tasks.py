@@ -11,7 +11,7 @@ beat → answer_layout_questions: notices of changed answers ─▶ notify
 page → mail_reset_links, mail_address_link: send a link of an account
 page, API → dry_run: evaluate series with other thresholds, and compare the incidents
 no task for 30 s → Substitute: the same steps without the queue, by `drain`, until beat is back
-page, API → correct_runs: delete or relabel runs, or undo it ─▶ judge
+page, API, forget → correct_runs: delete or relabel runs, or undo it; retention ─▶ judge
 beat → resolve_recovered: resolve incidents that recovered weeks ago
 beat → forget notices that were settled long ago, old dry runs, audit records, run requests and deleted runs
 """
@@ -35,6 +35,7 @@ from django.utils import timezone
 
 from benchapp.accounts.write.throttle import forget_old_attempts
 from benchapp.celery import app
+from benchapp.corrections.retention import make_retentions_due
 from benchapp.corrections.write import advance_corrections, has_due_corrections, remove_deleted_runs
 from benchapp.framework.write.audit import forget_old_audit_records
 from benchapp.incidents.actions import triage
@@ -201,6 +202,9 @@ def forget() -> None:
     forget_old_audit_records()
     forget_old_requests()
     remove_deleted_runs()
+    if make_retentions_due():
+        with transaction.atomic():
+            correct_runs.delay_on_commit()
 
 
 @shared_task(soft_time_limit=20, time_limit=30)

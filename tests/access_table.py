@@ -223,6 +223,7 @@ WEB = {
     "corrections/": (PAGE_READERS,),
     "corrections/delete": (Row("GET", PAGE_ADMINS), Row("POST", PAGE_ADMINS)),
     "corrections/relabel": (Row("GET", PAGE_EDITORS), Row("POST", PAGE_EDITORS)),
+    "corrections/retention": (Row("GET", PAGE_ADMINS), Row("POST", PAGE_ADMINS)),
     "corrections/<int:correction_id>/": (PAGE_READERS,),
     "corrections/<int:correction_id>/cancel": (Row("POST", PAGE_EDITORS),),
     "corrections/<int:correction_id>/restore": (Row("POST", PAGE_EDITORS),),

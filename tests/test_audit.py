@@ -28,7 +28,6 @@ from benchapp.models import (
     Invitation,
     PinnedChart,
     Role,
-    Run,
     SavedView,
     Scope,
     State,
@@ -207,12 +206,10 @@ def list_forms(parts: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
     """Return route, address and form of every POST of the pages."""
     times = {"zone": "UTC", "from_at": "2026-12-31T00:00", "to_at": "2027-01-01T00:00"}
     plan = {**times, "kind": "maintenance", "reason": "disks"}
-    count = Run.objects.filter(host__name=parts["name"]).count()
     correct = {
         "filter": f"host:{parts['name']}",
         "zone": "UTC",
         "reason": "trial",
-        "seen": count,
         "apply": "yes",
     }
     study = Study.objects.get()
@@ -232,11 +229,8 @@ def list_forms(parts: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
         "incidents/bulk/undo": {"bulk": UUID(parts["bulk"]).hex},
         "maintenance/add": plan,
         "corrections/delete": correct,
-        "corrections/relabel": {
-            **correct,
-            "new.volume_type": "gp3",
-            "seen": f"{count}{{'volume_type': 'gp3'}}",
-        },
+        "corrections/relabel": {**correct, "new.volume_type": "gp3"},
+        "corrections/retention": {"tier": "output", "keep_days": "30", "reason": "space", "apply": "yes"},
         "rename": {"scope": "host:spare-3", "name": "spare-4"},
         "split": {"scope": "host:spare-1", "name": "spare-2"},
         "policies/add": policy,
@@ -320,6 +314,8 @@ def test_every_form_is_recorded(parts: dict[str, Any], admin_user: User) -> None
             if route in before:
                 client.post(before[route], {"reason": "noise"})
                 AuditRecord.objects.all().delete()
+            if "apply" in form:
+                form = {**form, "seen": client.post(address, form).context["seen"]}
             return client.post(address, form)
 
         records = find_new(send)

@@ -13,6 +13,7 @@ from rest_framework.request import Request
 from benchapp.corrections.merge import HostMove, SplitChoice, merge, preview_merge, preview_split, split
 from benchapp.corrections.read import list_corrections, read_correction
 from benchapp.corrections.rename import preview_rename, rename
+from benchapp.corrections.retention import RetentionEffect, preview_retention
 from benchapp.corrections.write import CORRECTIONS, RUNS_MAXIMUM, preview_correction
 from benchapp.framework.api.answers import (
     AnswerPage,
@@ -43,7 +44,7 @@ from benchapp.models import Correction, CorrectionAction, CorrectionKind, Correc
 
 
 class CorrectionInput(serializers.ModelSerializer[Any]):
-    """The runs to delete or to relabel: a filter, a time range or both; or their ids."""
+    """The runs to delete or to relabel: a filter, a time range or both; or their ids. Of a retention a filter."""
 
     from_at = MomentField(required=False, allow_null=True, default=None, help_text="inclusive")
     to_at = MomentField(required=False, allow_null=True, default=None, help_text="exclusive")
@@ -69,7 +70,12 @@ class CorrectionInput(serializers.ModelSerializer[Any]):
         extra_kwargs: Final = {
             "filter": {
                 "default": "",
-                "help_text": f"filter bar syntax, of runs; may match {RUNS_MAXIMUM} of them",
+                "help_text": f"filter bar syntax, of runs; may match {RUNS_MAXIMUM} of them, of a retention any number",
+            },
+            "tier": {"default": "", "help_text": "of a retention: what it removes, for good"},
+            "keep_days": {
+                "default": None,
+                "help_text": "of a retention: what is older is removed, once a day",
             },
         }
 
@@ -87,10 +93,13 @@ class CorrectionRowAnswer(ApiAnswer, kw_only=True, frozen=True):
     changes: Annotated[Mapping[str, Any], Meta(description="of a relabeling, by parameter of POST /fio")]
     state: CorrectionState
     kept_until: Annotated[
-        Time | None, Meta(description="until then a deletion can be undone; null: a relabeling always can")
+        Time | None,
+        Meta(
+            description="until then a deletion can be undone; null: a relabeling always can, a retention never"
+        ),
     ]
-    run_count: Annotated[int, Meta(description="runs that matched")]
-    done_count: Annotated[int, Meta(description="runs corrected or restored so far")]
+    run_count: Annotated[int, Meta(description="runs that matched; of a retention rows, when it was created")]
+    done_count: Annotated[int, Meta(description="runs corrected or restored, or rows removed, so far")]
     unreadable_count: Annotated[
         int, Meta(description="runs that stay as they were: their results cannot be read today")
     ]
@@ -128,16 +137,30 @@ class RereadEffectAnswer(ApiAnswer, kw_only=True, frozen=True):
     targets: Sequence[TargetChangeAnswer]
 
 
+@with_columns(RetentionEffect)
+class RetentionEffectAnswer(ApiAnswer, kw_only=True, frozen=True):
+    """What a retention removes at once."""
+
+    before_at: Annotated[Time, Meta(description="what began, or was resolved, before")]
+    rows: Annotated[int, Meta(description="of the tier")]
+    kept: Annotated[int, Meta(description="old runs or incidents that are exempt")]
+    is_estimated: Annotated[bool, Meta(description="from the oldest runs")]
+
+
 class CorrectionEffectAnswer(ApiAnswer, kw_only=True, frozen=True):
+    """What a correction affects; of a retention `retention` alone."""
+
     runs: int
     hosts: int
     series: Annotated[int, Meta(description="series with any of the runs")]
     emptied: Annotated[int, Meta(description="series without other runs")]
-    from_at: Annotated[Time, Meta(description="start of the first run")]
-    to_at: Annotated[Time, Meta(description="start of the last run")]
+    from_at: Annotated[Time | None, Meta(description="start of the first run")]
+    to_at: Annotated[Time | None, Meta(description="start of the last run")]
     open_incidents: Annotated[Sequence[int], Meta(description="that have changes in these series")]
     values: Annotated[Sequence[RelabeledValuesAnswer], Meta(description="of a relabeling, now and then")]
     reread: Annotated[RereadEffectAnswer | None, Meta(description="of a relabeling")]
+    unreadable: Annotated[int, Meta(description="runs whose raw output a retention removed: no undo")]
+    retention: RetentionEffectAnswer | None = None
 
 
 @with_columns(CorrectionRowAnswer)
@@ -156,7 +179,7 @@ class CorrectionParameters(SpanParameters, PageParameters):
 
 
 class MayCorrect(MayReadOrEdit):
-    """MayReadOrEdit; deletions are for MayAdminister."""
+    """MayReadOrEdit; deletions and retentions are for MayAdminister."""
 
     def has_permission(self, request: Request, view: Any) -> bool:
         """Return whether this request is allowed."""
@@ -171,7 +194,7 @@ class MayCorrect(MayReadOrEdit):
         else:
             kind = request.data.get("kind") if isinstance(request.data, dict) else None
         self.message = MayAdminister.message
-        return kind != CorrectionKind.DELETION or MayAdminister().has_permission(request, view)
+        return kind in (None, CorrectionKind.RELABELING) or MayAdminister().has_permission(request, view)
 
 
 def _preview(given: dict[str, Any]) -> CorrectionEffectAnswer | None:
@@ -179,6 +202,11 @@ def _preview(given: dict[str, Any]) -> CorrectionEffectAnswer | None:
     if not given.pop("dry_run"):
         return None
     entry = Correction(**given)
+    if entry.is_retention:
+        removed = build(RetentionEffectAnswer, preview_retention(entry))
+        nothing: dict[str, Any] = dict.fromkeys(("runs", "hosts", "series", "emptied", "unreadable"), 0)
+        nothing |= {"from_at": None, "to_at": None, "open_incidents": (), "values": (), "reread": None}
+        return CorrectionEffectAnswer(**nothing, retention=removed)
     effect = preview_correction(entry)
     values = [
         RelabeledValuesAnswer(name=name, before=before, after=after, runs=runs)
@@ -221,7 +249,8 @@ Corrections, OneCorrection = make_views(
         permission=MayCorrect,
     ),
     list_text="List corrections of runs, newest first by default.",
-    create="Delete or relabel runs. A deletion, by an admin, can be undone for 30 days. A dry run answers 200 with the"
+    create="Delete or relabel runs, or remove what is old by a retention. Deletions and retentions are for admins. A"
+    " deletion can be undone for 30 days; what a retention removed is gone for good. A dry run answers 200 with the"
     " effect.",
     read="Read one correction with its progress and activity log.",
     change="Undo it, or apply it again.",

@@ -1,7 +1,9 @@
-"""Delete and relabel runs, rename hosts and pools; with previews, and undo."""
+"""Delete and relabel runs, remove what is old, rename hosts and pools; with previews, and undo."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from hashlib import blake2b
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -25,6 +27,7 @@ from benchapp.corrections.read import (
     read_correction,
 )
 from benchapp.corrections.rename import RenameEffect, preview_rename, rename
+from benchapp.corrections.retention import KEEP_DAYS_LEAST, POINTS_KEPT, RetentionEffect, preview_retention
 from benchapp.corrections.write import (
     CORRECTIONS,
     INCIDENTS_NAMED,
@@ -53,7 +56,8 @@ from benchapp.framework.write.conflicts import BadValue
 from benchapp.incidents.pages.maintenance import MomentInput, convert_moments, format_form_time
 from benchapp.intake.normalize.batch import ImportRunning
 from benchapp.intake.posts.envelope import RELABELED
-from benchapp.models import Correction, CorrectionKind, CorrectionState, Role
+from benchapp.models import Correction, CorrectionKind, CorrectionState, RetentionTier, Role
+from benchapp.overview.read.status import read_storage
 from benchapp.storage.pages.views import describe_joins
 from benchapp.storage.read.hosts import list_joins
 
@@ -108,8 +112,36 @@ class CorrectionForm(ResourceForm):
         return self.cleaned_data
 
 
+class RetentionForm(ResourceForm):
+    """What is removed when it is so old, and why."""
+
+    class Meta:
+        model = Correction
+        fields = ("tier", "keep_days", "filter", "reason")
+        labels: Final = {
+            "tier": "Remove",
+            "keep_days": "Older than (days)",
+            "filter": "Of",
+            "reason": "Reason",
+        }
+        help_texts: Final = {
+            "keep_days": f"{KEEP_DAYS_LEAST} or more.",
+            "filter": "Filter bar syntax: pool:lab. Empty: everything.",
+        }
+        widgets: Final = {"filter": FILTER_INPUT, "reason": TEXT_INPUT}
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.fields["tier"].required = True
+        self.fields["reason"].required = "apply" in self.data
+
+
 def format_correction_title(row: Correction) -> str:
     """Return the title of one correction: "12 runs deleted"."""
+    if row.is_retention:
+        days, tier = format_count(row.keep_days or 0, "day"), RetentionTier(row.tier).label
+        text = f"{tier.capitalize()} kept for {days}: {format_integer(row.done_count)} removed"
+        return f"{text} (ended)" if row.canceled_at else text
     runs = format_count(row.run_count, "run")
     part, done = f"{format_integer(row.done_count)} of {runs}", _DONE[CorrectionKind(row.kind)]
     undone = format_count(row.done_count - row.unreadable_count, "run")
@@ -139,7 +171,7 @@ def describe_selection(row: Correction) -> str:
             if len(row.run_ids) == 1
             else f"runs {shown}{f' and {more} more' if more > 0 else ''}"
         )
-    return row.filter or "all runs"
+    return row.filter or ("everything" if row.is_retention else "all runs")
 
 
 @never_cache
@@ -179,6 +211,41 @@ def relabel_runs(request: HttpRequest) -> HttpResponse:
     return _add(request, Correction(kind=CorrectionKind.RELABELING, changes=_read_changes(request.POST)))
 
 
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+@needs_role(Role.ADMIN)
+def add_retention(request: HttpRequest) -> HttpResponse:
+    """Show sizes and the form with what it removes, or begin to remove it."""
+    entry = Correction(kind=CorrectionKind.RETENTION)
+    form = RetentionForm(request.POST or None, instance=entry)
+    effect: RetentionEffect | None = None
+    if form.is_bound and form.is_valid():
+        try:
+            effect = preview_retention(entry)
+            if "apply" in request.POST and request.POST.get("seen") == _describe_retention(entry):
+                created = CORRECTIONS.create(entry, by=read_person(request))
+                confirm_change(request, "Retention started. You can end it on this page.")
+                return redirect("correction", correction_id=created.pk)
+        except BadValue as problem:
+            form.refuse(problem)
+    context = {
+        "form": form,
+        "effect": effect,
+        "tier": RetentionTier(entry.tier).label if effect else "",
+        "is_points": entry.tier == RetentionTier.POINTS,
+        "points_kept": POINTS_KEPT,
+        "seen": _describe_retention(entry) if effect else "",
+        "is_changed": "apply" in request.POST and effect is not None,
+        "storage": read_storage(),
+    }
+    return render(request, "corrections/add_retention.html", context, status=400 if form.errors else 200)
+
+
+def _describe_retention(entry: Correction) -> str:
+    """Return what the preview that a person saw was of."""
+    return f"{entry.tier} {entry.keep_days} {entry.filter}"
+
+
 def _add(request: HttpRequest, entry: Correction) -> HttpResponse:
     errors: list[str] = []
     is_asked = request.method == "POST"
@@ -191,7 +258,7 @@ def _add(request: HttpRequest, entry: Correction) -> HttpResponse:
                 values = count_values(find_runs(entry))
             if entry.is_deletion or entry.changes or "apply" in request.POST:
                 effect = preview_correction(entry)
-                seen = f"{effect.runs}{entry.changes or ''}"
+                seen = summarize_effect(entry, effect)
             if effect and "apply" in request.POST and request.POST.get("seen") == seen:
                 created = CORRECTIONS.create(entry, by=read_person(request))
                 confirm_change(request, "Correction started. You can undo it on this page.")
@@ -267,6 +334,9 @@ def _format_values(name: str, counts: Counter[Any]) -> str:
 def describe_effect(effect: CorrectionEffect, *, is_deletion: bool) -> list[str]:
     """Return what a correction changes, in sentences."""
     texts = [f"Affects {format_count(effect.series, 'series')} on {format_count(effect.hosts, 'host')}."]
+    if effect.unreadable:
+        runs = f"The raw output of {format_count(effect.unreadable, 'run')} was removed by a retention: "
+        texts.append(f"{runs}{'no undo.' if is_deletion else 'no new values.'}")
     if effect.emptied and is_deletion:
         texts.append(f"Lists and charts omit {format_count(effect.emptied, 'series')} without other runs.")
     if effect.reread and not effect.reread.targets:
@@ -275,6 +345,12 @@ def describe_effect(effect: CorrectionEffect, *, is_deletion: bool) -> list[str]
         "Levels and changes of these series are evaluated again. Saved snapshots of studies stay as they are."
     )
     return texts
+
+
+def summarize_effect(entry: Correction, effect: CorrectionEffect) -> str:
+    """Return a digest of selection and effect: what a person saw before it is applied."""
+    given = (entry.filter, entry.from_at, entry.to_at, sorted(entry.run_ids), sorted(entry.changes.items()))
+    return blake2b(repr((given, replace(effect, values={}))).encode(), digest_size=16).hexdigest()
 
 
 def _read_asked(request: HttpRequest, errors: list[str]) -> dict[str, str]:
@@ -310,9 +386,10 @@ def correction(request: HttpRequest, correction_id: int) -> HttpResponse:
 @require_POST
 @needs_role(Role.EDITOR)
 def change_correction(request: HttpRequest, correction_id: int, act: str) -> HttpResponse:
-    """Undo a correction, or apply it again; a deletion requires an admin."""
+    """Undo a correction, or apply it again; other than of a relabeling this requires an admin."""
     row = read_correction(correction_id)
-    if row is not None and row.is_deletion and not read_person(request).has_role(Role.ADMIN):
+    is_relabeling = row is None or row.kind == CorrectionKind.RELABELING
+    if not is_relabeling and not read_person(request).has_role(Role.ADMIN):
         raise PermissionDenied("This requires the role admin. An admin can change yours.")
     apply, success_text = ACTIONS[act]
     return change_entry(request, apply, correction_id, success_text=success_text, page="correction")

@@ -11,13 +11,19 @@ from uuid import UUID
 
 import structlog
 from django.db import InterfaceError, OperationalError, connection, transaction
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, F, OuterRef, QuerySet
 from django.utils import timezone
 
 from benchapp.catalog.grammar import BadFilter, parse_filter
 from benchapp.corrections.read import count_values
+from benchapp.corrections.retention import (
+    advance_retention,
+    check_retention,
+    preview_retention,
+)
 from benchapp.fio import PARSER_VERSION
 from benchapp.framework.queue import wake_correction
+from benchapp.framework.read.binary_columns import fetch_rows
 from benchapp.framework.read.pagination import match_times
 from benchapp.framework.write.audit import record_write
 from benchapp.framework.write.conflicts import BadValue, end_if_frozen, retry_conflicts
@@ -33,7 +39,6 @@ from benchapp.models import (
     REREAD,
     AuditKind,
     Correction,
-    CorrectionAction,
     CorrectionKind,
     DeletedRun,
     FormerName,
@@ -72,6 +77,11 @@ _BRING_BACK: Final = (
 _NOTE_RELABELED: Final = (
     "INSERT INTO benchapp_relabeledrun (correction_id, submission_id, document)"
     " SELECT %s, submission_id, document FROM benchapp_run WHERE id = ANY(%s) ORDER BY id"
+)
+_NOTED: Final = (
+    "SELECT run.id FROM benchapp_relabeledrun noted JOIN benchapp_run run"
+    " ON run.submission_id = noted.submission_id AND run.document = noted.document WHERE noted.id = ANY(%s)"
+    " ORDER BY run.id"
 )
 # Of corrections of the same value, the last one wins.
 _HAVE_REREAD: Final = (
@@ -130,8 +140,12 @@ class CorrectionList(EntryList[Correction]):
 
     def check(self, entry: Correction) -> None:
         """Write filter, changes and reason in their canonical form, and count the runs. Raises BadValue."""
-        find_runs(entry)
-        check_changes(entry)
+        check_retention(entry)
+        if entry.is_retention:
+            entry.run_count, entry.last_run_id = preview_retention(entry).rows, 0
+        else:
+            find_runs(entry)
+            check_changes(entry)
         entry.reason = read_entry_reason(entry.reason)
 
     def refuse_more(self, entry: Correction) -> None:
@@ -143,12 +157,14 @@ class CorrectionList(EntryList[Correction]):
 
     def apply(self, entry: Correction) -> None:
         """Have a worker correct the runs, or undo it."""
-        if not entry.is_deletion:
-            if not entry.log_entries.exclude(action=CorrectionAction.CREATED).exists():
+        entry.is_due, entry.position = not (entry.is_retention and entry.canceled_at), 0
+        if not entry.is_retention:
+            entry.done_count, entry.unreadable_count = 0, 0
+            if not entry.relabeled_runs.exists():
                 _note_runs(entry, _select_runs(entry))
+        if entry.kind == CorrectionKind.RELABELING:
             with connection.cursor() as cursor:
                 cursor.execute(_HOLD_HOSTS, [REREAD, entry.pk])
-        entry.is_due, entry.position, entry.done_count, entry.unreadable_count = True, 0, 0, 0
         entry.save(update_fields=["is_due", "position", "done_count", "unreadable_count"])
         transaction.on_commit(wake_correction)
 
@@ -164,7 +180,7 @@ CORRECTIONS: Final = CorrectionList()
 
 
 def _note_runs(entry: Correction, runs: QuerySet[Run]) -> None:
-    """Note the runs of a new relabeling."""
+    """Note the runs of a new correction: what they match may change until a worker comes to them."""
     with connection.cursor() as cursor:
         cursor.execute(_NOTE_RELABELED, [entry.pk, list(runs.values_list("pk", flat=True))])
 
@@ -220,7 +236,7 @@ def find_runs(entry: Correction) -> list[int]:
 
 def _select_runs(entry: Correction) -> QuerySet[Run]:
     """Select the runs of a correction that exist, by id."""
-    rows = Run.objects.filter(pk__lte=entry.last_run_id, pk__gt=entry.position).order_by("pk")
+    rows = Run.objects.filter(pk__lte=entry.last_run_id).order_by("pk")
     if entry.run_ids:
         return rows.filter(pk__in=entry.run_ids)
     return rows.filter(
@@ -230,9 +246,10 @@ def _select_runs(entry: Correction) -> QuerySet[Run]:
 
 @dataclass(frozen=True, slots=True)
 class CorrectionEffect:
-    """What a correction affects. emptied: series that lose all runs; incidents: (id, title) of open ones.
+    """What a deletion or relabeling affects. emptied: series that lose all runs; incidents: (id, title) of open ones.
 
     values: of a relabeling, those of the runs now, with their number, by parameter; reread: what becomes of the series.
+    unreadable: runs without raw output, which a retention removed: a relabeling leaves them, a deletion is for good.
     """
 
     runs: int
@@ -244,6 +261,7 @@ class CorrectionEffect:
     incidents: Sequence[tuple[int, str]]
     values: Mapping[str, Counter[Any]]
     reread: RereadEffect | None
+    unreadable: int
 
 
 def preview_correction(entry: Correction) -> CorrectionEffect:
@@ -264,6 +282,7 @@ def preview_correction(entry: Correction) -> CorrectionEffect:
         incidents=tuple(incidents.values_list("id", "title")),
         values={} if entry.is_deletion else count_values(ids),
         reread=None if entry.is_deletion else _preview_reread(copy(entry), staying or ()),
+        unreadable=Run.objects.filter(pk__in=ids, submission__body=None).count(),
     )
 
 
@@ -309,15 +328,24 @@ def _advance_oldest() -> bool:
     end_if_frozen()
     exclude_imports()
     rows = Correction.objects.select_for_update(no_key=True, skip_locked=True)
-    entry = rows.filter(is_due=True).order_by("id").first()
+    # Retentions have time.
+    entry = rows.filter(is_due=True).order_by(F("keep_days").asc(nulls_first=True), "id").first()
     if entry is None:
         return False
+    if entry.is_retention:
+        advance_retention(entry)
+        entry.save(update_fields=["position", "done_count", "is_due", "removed_at"])
+        return True
     is_deleting = entry.is_deletion and entry.canceled_at is None
-    noted = DeletedRun.objects if entry.is_deletion else RelabeledRun.objects
+    if is_deleting and not entry.relabeled_runs.exists():
+        # It began before deletions noted their runs.
+        _note_runs(entry, _select_runs(entry))
+        entry.position = 0
+    noted = DeletedRun.objects if entry.is_deletion and not is_deleting else RelabeledRun.objects
     waiting = noted.filter(correction=entry, pk__gt=entry.position).order_by("pk")
-    ids = list((_select_runs(entry) if is_deleting else waiting).values_list("pk", flat=True)[:_RUNS_AT_ONCE])
+    ids = list(waiting.values_list("pk", flat=True)[:_RUNS_AT_ONCE])
     if is_deleting:
-        _delete(entry, ids)
+        _delete(entry, _list_noted(ids))
     else:
         entry.unreadable_count += _try_each(
             ids, _reread if not entry.is_deletion else lambda batch: _restore(entry, batch)
@@ -327,6 +355,11 @@ def _advance_oldest() -> bool:
     entry.is_due = len(ids) == _RUNS_AT_ONCE
     entry.save(update_fields=["position", "done_count", "unreadable_count", "is_due"])
     return True
+
+
+def _list_noted(ids: Sequence[int]) -> list[int]:
+    """Return the runs that were noted, those that still are there."""
+    return [run_id for (run_id,) in fetch_rows(_NOTED, [list(ids)])]
 
 
 def _delete(entry: Correction, ids: Sequence[int]) -> None:
@@ -363,13 +396,14 @@ def _restore(entry: Correction, ids: Sequence[int]) -> int:
     rows = DeletedRun.objects.filter(pk__in=ids)
     runs = dict(rows.values_list("pk", "submission_id"))
     wanted = sorted(set(runs.values()))
+    bare = set(Submission.objects.filter(pk__in=wanted, body=None).values_list("pk", flat=True))
     list(Submission.objects.select_for_update().filter(pk__in=wanted).order_by("pk").values_list("pk"))
     with connection.cursor() as cursor:
         cursor.execute(_BRING_BACK, [list(ids)])
         cursor.execute(_COUNT_RUNS, [1, list(ids)])
     rows.delete()
     outcome = renormalize_batch(wanted)
-    rejected = {rejection.submission_id for rejection in outcome.rejected}
+    rejected = bare | {rejection.submission_id for rejection in outcome.rejected}
     unreadable = [run_id for run_id, submission_id in runs.items() if submission_id in rejected]
     if unreadable:
         _delete(entry, unreadable)

@@ -37,6 +37,7 @@ from benchapp.models.correction import (
     CorrectionState,
     DeletedRun,
     RelabeledRun,
+    RetentionTier,
 )
 from benchapp.models.detection_policy import (
     THRESHOLD_MAXIMUM,
@@ -70,7 +71,15 @@ from benchapp.models.incident import (
     Verdict,
     label_link,
 )
-from benchapp.models.measurement import SWEEP_CONDITIONS, LatencyKind, Measurement, Run, Trace, TraceKind
+from benchapp.models.measurement import (
+    SWEEP_CONDITIONS,
+    DailyPoint,
+    LatencyKind,
+    Measurement,
+    Run,
+    Trace,
+    TraceKind,
+)
 from benchapp.models.planned_event import (
     PlannedEvent,
     PlannedEventAction,
@@ -165,6 +174,7 @@ __all__ = [
     "CorrectionKind",
     "CorrectionLogEntry",
     "CorrectionState",
+    "DailyPoint",
     "DeletedRun",
     "DetectionDryRun",
     "DetectionPolicy",
@@ -207,6 +217,7 @@ __all__ = [
     "RefusedAddress",
     "RelabeledRun",
     "RequestPolicy",
+    "RetentionTier",
     "Role",
     "Run",
     "RunRequest",

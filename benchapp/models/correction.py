@@ -1,4 +1,4 @@
-"""Corrections: runs that were deleted, or whose layout or labels were corrected."""
+"""Corrections: runs that were deleted, or whose layout or labels were corrected; what is kept how long."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -21,6 +21,17 @@ class CorrectionKind(models.TextChoices):
 
     DELETION = "deletion", "deletion"
     RELABELING = "relabeling", "relabeling"
+    RETENTION = "retention", "retention"
+
+
+class RetentionTier(models.TextChoices):
+    """What a retention removes. Larger tiers have the smaller ones: points are whole runs."""
+
+    OUTPUT = "output", "raw output"
+    TRACES = "traces", "traces"
+    HISTOGRAMS = "histograms", "percentiles and histograms"
+    POINTS = "points", "points"
+    INCIDENTS = "incidents", "incidents"
 
 
 class CorrectionState(models.TextChoices):
@@ -31,6 +42,7 @@ class CorrectionState(models.TextChoices):
     UNDOING = "undoing", "being undone"
     UNDONE = "undone", "undone"
     FINAL = "final", "deleted for good"
+    ENDED = "ended", "ended"
 
 
 class Correction(ListEntry):
@@ -41,9 +53,11 @@ class Correction(ListEntry):
     canceled_at: when it was undone. is_due: a worker has something to do; it has handled the runs up to `position`,
     done_count of them. unreadable_count: runs that stay as they were, as their results cannot be read today.
     removed_at: when the runs of a deletion were removed for good.
+    A retention removes what is older than keep_days, once a day, until it is canceled: removed_at is its last time,
+    `position` the start of a run in µs since 1970, done_count what it has removed in total.
     """
 
-    given = ("kind", "filter", "from_at", "to_at", "run_ids", "changes", "reason")
+    given = ("kind", "filter", "from_at", "to_at", "run_ids", "changes", "tier", "keep_days", "reason")
 
     kind = models.CharField(max_length=10, choices=CorrectionKind)
     filter = models.CharField(max_length=2000, blank=True, default="")
@@ -53,6 +67,8 @@ class Correction(ListEntry):
     changes: "models.JSONField[Mapping[str, Any], Mapping[str, Any]]" = models.JSONField(
         default=dict, blank=True
     )
+    tier = models.CharField(max_length=10, choices=RetentionTier, blank=True, default="", db_default="")
+    keep_days = models.PositiveIntegerField(null=True, blank=True)
     reason = models.CharField(max_length=500)
     created_by = models.ForeignKey(User, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     created_at = models.DateTimeField(auto_now_add=True)
@@ -75,6 +91,13 @@ class Correction(ListEntry):
             models.CheckConstraint(
                 condition=models.Q(kind__in=CorrectionKind.values), name="correction_kind_is_known"
             ),
+            models.CheckConstraint(
+                condition=models.Q(
+                    kind=CorrectionKind.RETENTION, tier__in=RetentionTier.values, keep_days__gt=0
+                )
+                | (~models.Q(kind=CorrectionKind.RETENTION) & models.Q(tier="", keep_days=None)),
+                name="retention_has_a_tier",
+            ),
         )
 
     def __str__(self) -> str:
@@ -82,17 +105,25 @@ class Correction(ListEntry):
 
     @property
     def is_deletion(self) -> bool:
-        """Return whether it deletes runs; others relabel them."""
+        """Return whether it deletes runs."""
         return self.kind == CorrectionKind.DELETION
+
+    @property
+    def is_retention(self) -> bool:
+        """Return whether it removes what is old, again and again."""
+        return self.kind == CorrectionKind.RETENTION
 
     @property
     def state(self) -> CorrectionState:
         """Return its state."""
+        if self.is_retention:
+            is_ended = self.canceled_at is not None
+            return CorrectionState.ENDED if is_ended else _PROGRESS[self.is_due]
         if self.removed_at is not None:
             return CorrectionState.FINAL
         if self.canceled_at is not None:
             return CorrectionState.UNDOING if self.is_due else CorrectionState.UNDONE
-        return CorrectionState.APPLYING if self.is_due else CorrectionState.APPLIED
+        return _PROGRESS[self.is_due]
 
     @property
     def kept_until(self) -> datetime | None:
@@ -103,6 +134,9 @@ class Correction(ListEntry):
     def is_over(self) -> bool:
         """Return whether it can be neither undone nor repeated."""
         return self.kept_until is not None and self.kept_until <= timezone.now()
+
+
+_PROGRESS: Final = (CorrectionState.APPLIED, CorrectionState.APPLYING)
 
 
 class CorrectionAction(models.TextChoices):
@@ -152,7 +186,7 @@ class DeletedRun(models.Model):
 
 
 class RelabeledRun(models.Model):
-    """A run of a relabeling; what is corrected of its submission is there, too."""
+    """A run of a deletion or relabeling; what is corrected of its submission is there, too."""
 
     correction = models.ForeignKey(
         Correction, on_delete=models.CASCADE, related_name="relabeled_runs", db_index=False

@@ -227,6 +227,28 @@ def read_kind_code(metric: str, code: int) -> str:
     return _KINDS[code % 3 if metric in PERCENTILES else code // 3]
 
 
+class DailyPoint(models.Model):
+    """Valid points of a day (UTC) that a retention removed. values: [minimum, median, maximum] by metric.
+
+    Several of a day if its points were removed at several times: medians are not merged. Detection of the series reads
+    what is newer.
+    """
+
+    series = models.ForeignKey(Series, on_delete=models.CASCADE, related_name="+", db_index=False)
+    day = models.DateField()
+    n = models.PositiveIntegerField()
+    values = models.JSONField()
+
+    class Meta:
+        indexes = (
+            # charts.read.downsampling; detection.write.histories: the newest of a series.
+            models.Index(fields=["series", "day"], name="daily_point_by_series"),
+        )
+
+    def __str__(self) -> str:
+        return f"{self.n} points of series {self.series_id} on {self.day}"
+
+
 class TraceKind(models.TextChoices):
     """Kind of the fio log."""
 

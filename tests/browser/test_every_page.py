@@ -82,6 +82,7 @@ PAGES = {
     "corrections": "/corrections/",
     "new deletion": "/corrections/delete?q=host:db-01",
     "new relabeling": "/corrections/relabel?q=host:db-01",
+    "new retention": "/corrections/retention",
     "rename": "/rename?scope=host:db-01&name=web-01",
     "split": "/split?scope=host:db-01",
     "dry run": "{dry_run}",

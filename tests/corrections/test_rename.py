@@ -97,6 +97,11 @@ def plant_fleet() -> None:
     make_series([1000.0] * 4, host=make_host("db-3", pool="blue"), target=make_target(target_name="b"))
     make_series([1000.0] * 4, host=make_host("db-4"))
     judge_due()
+    set_keys()
+
+
+def set_keys() -> None:
+    """Give series of factories the keys of their identity, and hosts their number of runs."""
     with connection.cursor() as cursor:
         cursor.execute(
             f"UPDATE benchapp_series series SET key = {_KEY} FROM benchapp_target t, benchapp_workload w"

@@ -165,7 +165,13 @@ class HistoryAnswer(ApiAnswer, kw_only=True, frozen=True):
         Sequence[ThresholdMarkAnswer], Meta(description="of the reader's own subscriptions, of these metrics")
     ]
     points: Sequence[HistoryPointAnswer]
-    buckets: Sequence[HistoryBucketAnswer]
+    buckets: Annotated[
+        Sequence[HistoryBucketAnswer],
+        Meta(description="with `resolution`; days whose points a retention removed are buckets in any case"),
+    ]
+    daily_to_at: Annotated[
+        Time | None, Meta(description="end of the newest of these days; CSV and NDJSON leave them out")
+    ]
 
 
 def describe_buckets(rows: Sequence[Mapping[str, Any]]) -> list[BucketAnswer]:

@@ -536,6 +536,9 @@ def _list_foot(history: SeriesHistory, chosen: ChosenSeries, filter: str) -> Ite
         reading += " Hatched bar at the bottom: increased standard deviation."
     if history.planned:
         reading += " Shaded: maintenance, expected changes, notes."
+    if history.daily_to_at is not None:
+        day = format_day(history.daily_to_at)
+        reading += f" Until {day}: min, median and max of days whose runs a retention removed."
     if history.newest is not None:
         reading += f" Only the newest {history.newest} runs of each series."
     yield reading

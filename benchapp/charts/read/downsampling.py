@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from psycopg import sql
 
-from benchapp.charts.rules.downsampling import Buckets, SampledPoints, thin_points
+from benchapp.charts.rules.downsampling import Buckets, BucketSpread, SampledPoints, thin_points
 from benchapp.framework.read.binary_columns import fetch_arrays
 from benchapp.series.read.points import check_metrics
 from benchapp.series.validity.rules import CODES, HARMLESS
@@ -99,6 +99,60 @@ def read_columns(
         kinds["environment_id"] = "bigint"
     columns = fetch_arrays(rows, values, columns=kinds)
     return _split(columns, series_ids, metrics)
+
+
+_DAY_US: Final = 86_400_000_000
+_DAILY: Final = sql.SQL(
+    "SELECT series_id, day::timestamp AT TIME ZONE 'UTC' AS day_at, n, {values} FROM benchapp_dailypoint"
+    " WHERE series_id = ANY(%s) AND day >= coalesce(%s::timestamptz::date, '-infinity')"
+    " AND day < coalesce(%s::timestamptz, 'infinity') ORDER BY series_id, day, id"
+)
+
+
+def read_daily(
+    series_ids: Sequence[int],
+    *,
+    metrics: Sequence[str],
+    from_at: datetime | None = None,
+    to_at: datetime | None = None,
+) -> dict[int, Buckets]:
+    """Return the points that a retention removed, as a bucket for each day, of series with any; one query.
+
+    p10 and p90 are not known. Raises UnknownMetric.
+    """
+    ends = ("minimum", "median", "maximum")
+    values = [
+        sql.SQL("coalesce((values->{}->>{})::float8, 'NaN') AS {}").format(
+            sql.Literal(metric), sql.Literal(place), sql.Identifier(f"{metric}_{end}")
+        )
+        for metric in check_metrics(metrics)
+        for place, end in enumerate(ends)
+    ]
+    kinds = {"series_id": "bigint", "day_at": "timestamptz", "n": "integer"}
+    kinds |= {f"{metric}_{end}": "double precision" for metric in metrics for end in ends}
+    columns = fetch_arrays(
+        _DAILY.format(values=sql.SQL(", ").join(values)), [list(series_ids), from_at, to_at], columns=kinds
+    )
+    found = {}
+    for series_id in set(columns["series_id"].tolist()):
+        first, end = np.searchsorted(columns["series_id"], (series_id, series_id + 1))
+        own = {name: column[first:end] for name, column in columns.items()}
+        none = np.zeros(end - first, np.int64)
+        unknown = np.full(end - first, np.nan)
+        spreads = {
+            metric: BucketSpread(
+                n=own["n"],
+                p10=unknown,
+                p90=unknown,
+                minimum_run=none,
+                maximum_run=none,
+                **{end: own[f"{metric}_{end}"] for end in ends},
+            )
+            for metric in metrics
+        }
+        days = own["day_at"]
+        found[series_id] = Buckets(days, days + _DAY_US - 1, own["n"], none, none, none, spreads)
+    return found
 
 
 def list_known(values: NDArray[np.float64]) -> list[float | None]:

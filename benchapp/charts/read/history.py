@@ -19,7 +19,7 @@ from benchapp.catalog.dimensions import DIMENSIONS, SERIES_DIMENSIONS, Dimension
 from benchapp.catalog.grammar import Filter, Term
 from benchapp.catalog.metrics import SMALLEST_CHANGES
 from benchapp.charts.read.axes import order_axis_value
-from benchapp.charts.read.downsampling import SeriesPoints, read_columns
+from benchapp.charts.read.downsampling import SeriesPoints, read_columns, read_daily
 from benchapp.charts.rules.downsampling import Buckets, SampledPoints, thin_points
 from benchapp.detection.changepoints.detector import change_indices
 from benchapp.framework.read.binary_columns import from_us, read_versioned, to_us
@@ -250,12 +250,13 @@ class HistoryColors:
 class HistoryPart:
     """Points of a line with one color. value: None for unknown and further values, and without colors.
 
-    buckets: None where the points are few enough to come one by one.
+    buckets: None where the points are few enough to come one by one. is_daily: of points that a retention removed.
     """
 
     value: Value
     points: SeriesPoints
     buckets: Buckets | None
+    is_daily: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +303,12 @@ class SeriesHistory:
     def hidden(self) -> int:
         """Return how many points of the span the terms for facts of runs hide."""
         return sum(line.hidden for line in self.lines)
+
+    @property
+    def daily_to_at(self) -> datetime | None:
+        """Return the end of the newest day whose points a retention removed; None without one."""
+        parts = [part.buckets for line in self.lines for part in line.parts if part.is_daily and part.buckets]
+        return from_us(max(int(each.last_us[-1]) for each in parts) + 1) if parts else None
 
     @property
     def has_range(self) -> bool:
@@ -363,8 +370,9 @@ def read_history(
     from_at inclusive, to_at exclusive; levels and changes are those of the whole history. resolution: buckets of all
     lines together, None for points; "auto": points, but buckets where the lines have more than 2 000. At most 240 000
     runs are read, as many of each line. terms: for facts of runs, which they match. color: name of a fact of the
-    environment that divides the points. Ten queries and those of `read_planned_marks`, one for color, up to two for
-    terms; with detection policies those of `read_thresholds`. Raises UnknownMetric.
+    environment that divides the points. Daily points are a separate part; terms leave them out. Eleven queries and
+    those of `read_planned_marks`, one for color, up to two for terms; with detection policies those of
+    `read_thresholds`. Raises UnknownMetric.
     """
     ids = [row.id for row in chosen.rows]
     newest = _find_bound(chosen.rows)
@@ -377,6 +385,8 @@ def read_history(
         has_environment=bool(terms or color),
     )
     columns = _select_runs(read, terms)
+    # Daily points have no facts of runs.
+    daily = {} if terms else read_daily(ids, metrics=metrics, from_at=from_at, to_at=to_at)
     levels = read_levels(ids, metrics)
     environments = read_environment_changes(chosen.versions)
     changes = list_changes_of(ids, metrics=metrics)
@@ -397,7 +407,10 @@ def read_history(
                 row=row,
                 name=name,
                 points=columns[row.id],
-                parts=_divide(columns[row.id], values, colors, count=count, least=least),
+                parts=(
+                    *_list_daily(columns[row.id], daily.get(row.id)),
+                    *_divide(columns[row.id], values, colors, count=count, least=least),
+                ),
                 levels=levels.get(row.id, {}),
                 environments=environments.get(row.id, EnvironmentHistory(())),
                 changes=tuple(changes.get(row.id, ())),
@@ -485,6 +498,10 @@ def _divide(
         for value, place in places.items()
         if place in found
     )
+
+
+def _list_daily(points: SeriesPoints, daily: Buckets | None) -> tuple[HistoryPart, ...]:
+    return () if daily is None else (HistoryPart(None, points.select(slice(0)), daily, is_daily=True),)
 
 
 def _make_part(value: Value, points: SeriesPoints, count: int | None) -> HistoryPart:

@@ -141,6 +141,7 @@ class HistoryColor(Struct, kw_only=True, frozen=True):
 def make_document(history: SeriesHistory, chosen: ChosenSeries) -> Row:
     """Return all that a chart of histories is drawn from, as the API answers it."""
     rows = [row for batch in history_batches(history) for row in batch]
+    daily = [row for batch in history_batches(history, is_daily=True) for row in batch]
     return {
         "metrics": [_metric_row(metric) for metric in history.metrics],
         "lines": [_make_series(line) for line in history.lines],
@@ -155,7 +156,8 @@ def make_document(history: SeriesHistory, chosen: ChosenSeries) -> Row:
         ],
         "planned_events_left_out": history.planned_left_out,
         "points": rows if history.resolution is None else [],
-        "buckets": [] if history.resolution is None else rows,
+        "buckets": [*daily, *([] if history.resolution is None else rows)],
+        "daily_to_at": history.daily_to_at,
     }
 
 
@@ -165,10 +167,10 @@ def _take(kind: type[Kind], source: object, **values: Any) -> Kind:
     return kind(**values, **{name: getattr(source, name) for name in names})
 
 
-def history_batches(history: SeriesHistory) -> Iterator[list[Row]]:
-    """Yield the points or the buckets of all lines, at most _BATCH_ROWS points at a time."""
+def history_batches(history: SeriesHistory, *, is_daily: bool = False) -> Iterator[list[Row]]:
+    """Yield the points or the buckets of all lines, or their daily points, at most _BATCH_ROWS points at a time."""
     for line in history.lines:
-        for part in line.parts:
+        for part in (each for each in line.parts if each.is_daily == is_daily):
             own = {"series": line.row.id, **_color_part(history.colors, part)}
             for rows in [bucket_rows(part.buckets)] if part.buckets is not None else _split(part.points):
                 yield [{**own, **row} for row in rows]

@@ -48,13 +48,15 @@ _SELECT_NEWEST: Final = sql.SQL(
     "SELECT count(*) AS read, string_agg(timestamptz_send(started_at), ''::bytea) AS times,"
     " string_agg(int8send(run_id), ''::bytea), {columns} FROM ("
     "  SELECT started_at, run_id, {metrics}, {kind_code} AS kind_code FROM benchapp_measurement"
-    "  WHERE series_id = wanted.id AND error = 0 AND NOT is_excluded"
+    "  WHERE series_id = wanted.id AND error = 0 AND NOT is_excluded AND started_at >= coalesce("
+    "   (SELECT max(day) + 1 FROM benchapp_dailypoint WHERE series_id = wanted.id), '-infinity')"
+    "   ::timestamp AT TIME ZONE 'UTC'"
     "  ORDER BY started_at DESC, id DESC LIMIT %(window)s) AS measured"
 )
 
 
 def select_newest(metrics: Iterable[str]) -> sql.Composed:
-    """Return the query for the newest valid measurements of `wanted.id`, at most `window`.
+    """Return the query for the newest valid measurements of `wanted.id`, at most `window`; none before daily points.
 
     Columns: read, their number; times; ids of runs; each metric; codes of the kinds of latency; null without any.
     """
@@ -81,7 +83,8 @@ def pack_columns(metrics: Iterable[str], *, kind_code: str = "kind_code") -> sql
 _READ: Final = sql.SQL(
     "SELECT wanted.id, CASE WHEN newest.read < %(window)s THEN newest.read ELSE ("
     " SELECT count(*) FROM benchapp_measurement WHERE series_id = wanted.id AND error = 0 AND NOT is_excluded"
-    ") END, newest.* FROM unnest(%(ids)s::bigint[]) AS wanted(id) CROSS JOIN LATERAL ({newest}) AS newest"
+    ") END + coalesce((SELECT sum(n) FROM benchapp_dailypoint WHERE series_id = wanted.id), 0)::bigint, newest.*"
+    " FROM unnest(%(ids)s::bigint[]) AS wanted(id) CROSS JOIN LATERAL ({newest}) AS newest"
     " WHERE newest.times IS NOT NULL"
 ).format(newest=select_newest(tuple(CATALOG)))
 

@@ -51,7 +51,7 @@ from benchapp.detection.write.rows import (
 )
 from benchapp.models import Change, ChangeState, DetectionResult, DetectionStatus
 
-# Runs at the start of a cut history that are not evaluated, because earlier runs are not read.
+# Runs at the start of a cut history that are not evaluated, because earlier runs are not read; half of fewer runs.
 _MARGIN: Final = 128
 # Runs around a change for the usual interval.
 _INTERVAL_RUNS: Final = 30
@@ -109,7 +109,7 @@ def select_metric(
         # Changes in values of another kind of latency are not updated.
         updates_from = max(updates_from, kind_start)
     if history.is_cut and len(times):
-        updates_from = max(updates_from, int(times[min(_MARGIN, len(times) - 1)]))
+        updates_from = max(updates_from, int(times[min(_MARGIN, len(times) // 2)]))
     run_ids, selected = history.run_ids[is_valid], values[is_valid]
     starts = find_repetitions(times, selected)
     if starts is None:

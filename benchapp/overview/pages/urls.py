@@ -160,6 +160,13 @@ urlpatterns = [
     page("corrections/", corrections.corrections, "runs#correct-runs", "Corrections", "trash restore undo"),
     page("corrections/delete", corrections.delete_runs, "runs#correct-runs", "Delete runs", "remove trash"),
     page(
+        "corrections/retention",
+        corrections.add_retention,
+        "operations#retention",
+        "Set a retention",
+        "keep old space size disk",
+    ),
+    page(
         "corrections/relabel", corrections.relabel_runs, "runs#correct-runs", "Relabel runs", "layout label"
     ),
     page("corrections/<int:correction_id>/", corrections.correction, "runs#correct-runs"),

@@ -3,7 +3,7 @@
 import platform
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -26,7 +26,15 @@ from benchapp.framework.readiness import (
 )
 from benchapp.framework.times import describe_age, format_day
 from benchapp.intake.read import count_hours
-from benchapp.models import AuditKind, AuditRecord, Host, Submission
+from benchapp.models import (
+    AuditKind,
+    AuditRecord,
+    Correction,
+    CorrectionKind,
+    Host,
+    RetentionTier,
+    Submission,
+)
 from benchapp.storage.agent_archive import read_agent_version
 from benchapp.storage.read.hosts import find_failing_hosts, find_silent_hosts, is_outdated
 
@@ -48,11 +56,16 @@ _COUNTED_MAXIMUM: Final = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """What takes space. table_bytes, index_bytes: None while PostgreSQL has no statistics to divide a table by."""
+    """What takes space. table_bytes, index_bytes: None while PostgreSQL has no statistics to divide a table by.
+
+    kept: for how long, by retentions; "" for ever. in_a_year_bytes: at the growth of the last 30 days; None if unknown.
+    """
 
     name: str
     table_bytes: int | None
     index_bytes: int
+    kept: str = ""
+    in_a_year_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +236,7 @@ def _check_growth(storage: Storage) -> Finding:
     if storage.full_at - timezone.now() > timedelta(days=_FULL_WITHIN_DAYS):
         return report_ok("growth", text)
     return Finding(
-        "growth", "disk-full-soon", FindingLevel.WARNING, text, "Enlarge the disk, or delete old runs."
+        "growth", "disk-full-soon", FindingLevel.WARNING, text, "Enlarge the disk, or set a retention."
     )
 
 
@@ -262,32 +275,57 @@ _COLUMNS_SHARE: Final = (
     " WHERE schemaname = current_schema() AND tablename = 'benchapp_measurement'"
 )
 _DISTRIBUTION: Final = ["percentiles", "latency_bins"]
+_RETAINED: Final = {
+    "Raw output": RetentionTier.OUTPUT,
+    "Traces": RetentionTier.TRACES,
+    "Latency percentiles and histograms": RetentionTier.HISTOGRAMS,
+    "Measurements": RetentionTier.POINTS,
+    "Incidents": RetentionTier.INCIDENTS,
+}
 
 
 def read_storage() -> Storage:
-    """Return sizes by tier and the growth; six queries at most."""
+    """Return sizes by tier and the growth; seven queries at most."""
     sizes = {name: (table, index) for name, table, index in fetch_rows(_SIZES)}
     total = sum(table + index for table, index in sizes.values())
     ((share,),) = fetch_rows(_COLUMNS_SHARE, [_DISTRIBUTION])
     measured, measured_index = sizes.pop("benchapp_measurement")
     distribution = None if share is None else round(measured * share)
+    disk, per_day = measure_disk(), _measure_growth(total)
+    incidents = [sizes.pop(f"benchapp_{name}") for name in ("incident", "incidentevent")]
     tiers = (
         Tier("Raw output", *sizes.pop("benchapp_submission")),
         Tier("Traces", *sizes.pop("benchapp_trace")),
         Tier("Latency percentiles and histograms", distribution, 0),
         Tier("Measurements", measured - (distribution or 0), measured_index),
+        Tier("Incidents", sum(table for table, _ in incidents), sum(index for _, index in incidents)),
         Tier(
             "Everything else",
             sum(table for table, _ in sizes.values()),
             sum(index for _, index in sizes.values()),
         ),
     )
-    disk, per_day = measure_disk(), _measure_growth(total)
     left = disk.free_bytes - settings.DISK_RESERVE_BYTES if disk else 0
     # Later than in a century is no date.
     days = max(0.0, left / per_day) if disk and per_day else float("inf")
     full_at = timezone.now() + timedelta(days=days) if days < 36_500 else None
-    return Storage(tiers, total, per_day, disk.free_bytes if disk else None, full_at)
+    forecast = tuple(_forecast(tiers, per_day and per_day / total))
+    return Storage(forecast, total, per_day, disk.free_bytes if disk else None, full_at)
+
+
+def _forecast(tiers: Iterable[Tier], daily_share: float | None) -> Iterator[Tier]:
+    """Yield these tiers with their retentions and sizes in a year. daily_share: of the size, growth of a day."""
+    rows = Correction.objects.filter(kind=CorrectionKind.RETENTION, canceled_at=None).order_by("pk")
+    retentions = [(row.tier, row.filter, row.keep_days or 0) for row in rows]
+    for tier in tiers:
+        own = [row for row in retentions if _RETAINED.get(tier.name) == row[0]]
+        texts = [f"{format_count(days, 'day')}{f' of {filter}' if filter else ''}" for _, filter, days in own]
+        size, in_a_year = (tier.table_bytes or 0) + tier.index_bytes, None
+        if daily_share is not None:
+            # What is kept for days has the growth of so many.
+            days = min([1 / daily_share + 365, *(days for _, filter, days in own if not filter)])
+            in_a_year = round(size * daily_share * days)
+        yield replace(tier, kept="; ".join(texts), in_a_year_bytes=in_a_year)
 
 
 def _measure_growth(total_bytes: int) -> int | None:

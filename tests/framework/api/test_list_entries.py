@@ -28,7 +28,10 @@ LISTS = {
 }
 # Columns that a creator gives. Whoever adds one decides here that anybody who may create an entry may write it.
 WRITABLE = {
-    "corrections": {"kind", "filter", "from_at", "to_at", "run_ids", "changes", "reason"},
+    "corrections": {
+        *("kind", "filter", "from_at", "to_at", "run_ids", "changes"),
+        *("tier", "keep_days", "reason"),
+    },
     "detection-policies": {"metric", "smallest_change", "filter", "label", "reason"},
     "planned-events": {
         *("kind", "filter", "metric", "is_regression", "incident"),

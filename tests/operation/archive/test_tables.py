@@ -33,6 +33,7 @@ LEFT_OUT = {
         "Attempt",
         "Correction",
         "CorrectionLogEntry",
+        "DailyPoint",
         "DeletedRun",
         "FormerName",
         "Heartbeat",

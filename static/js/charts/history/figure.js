@@ -200,6 +200,7 @@ class HistoryFigure {
     const isAll = isWhole(this.view, this.whole.whole);
     this.show("[data-zoom=reset]", !isAll);
     this.show("[data-thinned]", this.numbers.shown.isThinned);
+    this.show("[data-daily]", this.numbers.shown.dailyTo !== null);
     this.show("[data-spread-increases]", this.panels.some(({ metric, lines }) => lines.some(({ spreadIncreases }) => spreadIncreases.some((found) => found.metric === metric))));
     this.show("[data-small-steps]", this.panels[0].lines.some(({ smallSteps }) => smallSteps.length > 0));
     this.show("[data-thresholds]", this.panels.some(({ thresholds }) => thresholds.length > 0));

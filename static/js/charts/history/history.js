@@ -31,7 +31,7 @@ export function readHistory(answer, { isDoubtful }) {
     smallSteps: (line.small_steps ?? []).map((step) => readSmallStep(step, metrics[0].name)),
   }));
   const byId = new Map(lines.map((line) => [line.id, line]));
-  const rows = answer.resolution !== null ? answer.buckets.map((row) => readBucket(row, metrics)) : answer.points.map((row) => readPoint(row, { metrics, isDoubtful }));
+  const rows = [...answer.buckets.map((row) => readBucket(row, metrics)), ...answer.points.map((row) => readPoint(row, { metrics, isDoubtful }))];
   const marks = rows.map((mark) => ({ ...mark, line: byId.get(mark.line), ...findColor(color, mark.color) })).sort((a, b) => a.at - b.at);
   const before = new Map();
   marks.forEach((mark, place) => {
@@ -41,7 +41,7 @@ export function readHistory(answer, { isDoubtful }) {
       before.set(mark.line, mark);
     }
   });
-  return { lines, marks, metrics, isThinned: answer.resolution !== null, leftOut: answer.lines_left_out, whole: findWhole(lines), color, planned: readPlanned(answer), thresholds: answer.thresholds ?? [] };
+  return { lines, marks, metrics, isThinned: answer.resolution !== null, leftOut: answer.lines_left_out, whole: findWhole(lines), color, planned: readPlanned(answer), dailyTo: answer.daily_to_at ? Date.parse(answer.daily_to_at) : null, thresholds: answer.thresholds ?? [] };
 }
 
 function readColor({ color, points, buckets }) {
