@@ -9,7 +9,7 @@ from django.urls import include, path, reverse
 
 from benchapp.framework.api.problems import Problem, answer_database_away, answer_not_found, answer_problem
 from benchapp.framework.pages import access
-from benchapp.models import follow_name
+from benchapp.models import FOLLOWED, follow_name
 from benchapp.overview.api import health
 from benchapp.reports.api import studies
 from benchapp.reports.pages.panels import freeze_panels
@@ -36,14 +36,17 @@ handler500 = "benchapp.urls.answer_fault"
 def answer_unknown(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Answer a request for what does not exist: as a problem under /api/, as a page elsewhere.
 
-    A page of a host that has another name now redirects to it, with the query and a posted form.
+    A page of a host that has another name now, or of a series whose points are in another one, redirects to it, with
+    the query and a posted form.
     """
     match = request.resolver_match
-    name = str(match.kwargs.get("name", "")).lower() if match and isinstance(exception, Http404) else ""
-    if match and name and (present := follow_name("host", name)) != name:
-        address = reverse(match.view_name, kwargs={**match.kwargs, "name": present})
-        query = request.META["QUERY_STRING"]
-        return HttpResponseRedirect(f"{address}?{query}" if query else address, preserve_request=True)
+    given = match.kwargs if match and isinstance(exception, Http404) else {}
+    for kind, part in FOLLOWED.items():
+        name = str(given.get(part, "")).lower()
+        if match and name and (present := follow_name(kind, name)) != name:
+            address = reverse(match.view_name, kwargs={**given, part: present})
+            query = request.META["QUERY_STRING"]
+            return HttpResponseRedirect(f"{address}?{query}" if query else address, preserve_request=True)
     answer = answer_not_found if request.path.startswith("/api/") else access.not_found
     return answer(request, exception)
 

@@ -11,10 +11,15 @@ from rest_framework.permissions import SAFE_METHODS
 from rest_framework.request import Request
 
 from benchapp.corrections.merge import HostMove, SplitChoice, merge, preview_merge, preview_split, split
-from benchapp.corrections.read import list_corrections, read_correction
 from benchapp.corrections.rename import preview_rename, rename
 from benchapp.corrections.retention import RetentionEffect, preview_retention
-from benchapp.corrections.write import CORRECTIONS, RUNS_MAXIMUM, preview_correction
+from benchapp.corrections.write import (
+    CORRECTIONS,
+    RUNS_MAXIMUM,
+    list_corrections,
+    preview_correction,
+    read_correction,
+)
 from benchapp.framework.api.answers import (
     AnswerPage,
     ApiAnswer,
@@ -197,7 +202,7 @@ class MayCorrect(MayReadOrEdit):
         return kind in (None, CorrectionKind.RELABELING) or MayAdminister().has_permission(request, view)
 
 
-def _preview(given: dict[str, Any]) -> CorrectionEffectAnswer | None:
+def preview(given: dict[str, Any]) -> CorrectionEffectAnswer | None:
     """Return the effect of what a dry run gives; None for what is to be corrected."""
     if not given.pop("dry_run"):
         return None
@@ -244,7 +249,7 @@ Corrections, OneCorrection = make_views(
         list_page=list_corrections,
         read=read_correction,
         describe_more=lambda correction: {},
-        preview=_preview,
+        preview=preview,
         previewed=CorrectionEffectAnswer,
         permission=MayCorrect,
     ),
@@ -286,6 +291,18 @@ class RenameEffectAnswer(ApiAnswer, kw_only=True, frozen=True):
     ]
 
 
+def act_rename(wanted: dict[str, Any], **actor: Any) -> RenameEffectAnswer:
+    """Rename a host or pool, or preview it. wanted: as of `RenameInput`. Raises BadValue."""
+    names = {name: wanted[name] for name in ("scope", "name")}
+    effect = preview_rename(**names) if wanted["dry_run"] else rename(**names, **actor)
+    return build(
+        RenameEffectAnswer,
+        effect,
+        open_incidents=[pk for pk, _ in effect.incidents],
+        saved=[SavedCount(noun=noun, count=count) for noun, count in effect.saved],
+    )
+
+
 class Renames(ApiView):
     """New names of hosts and pools."""
 
@@ -296,18 +313,8 @@ class Renames(ApiView):
         """Rename a host or pool; its former name stays an alias. Renaming it back undoes it."""
         refuse_parameters(request)
         wanted = read_body(request, RenameInput)
-        is_dry = wanted.pop("dry_run")
         with map_errors({BadValue: bad_value}):
-            effect = preview_rename(**wanted) if is_dry else rename(**wanted, **read_actor(request))
-        return answer_json(
-            request,
-            build(
-                RenameEffectAnswer,
-                effect,
-                open_incidents=[pk for pk, _ in effect.incidents],
-                saved=[SavedCount(noun=noun, count=count) for noun, count in effect.saved],
-            ),
-        )
+            return answer_json(request, act_rename(wanted, **read_actor(request)))
 
 
 class MergeInput(serializers.Serializer[Any]):
@@ -347,9 +354,22 @@ class HostMoveAnswer(ApiAnswer, kw_only=True, frozen=True):
     open_incidents: Annotated[Sequence[int], Meta(description="unresolved, they follow; newest first")]
 
 
-def _answer_move(request: Request, effect: HostMove) -> HttpResponse:
+def act_merge(wanted: dict[str, Any], **actor: Any) -> HostMoveAnswer:
+    """Merge two hosts, or preview it. wanted: as of `MergeInput`. Raises BadValue."""
+    names = (wanted["host"], wanted["into"])
+    return _describe_move(preview_merge(*names) if wanted["dry_run"] else merge(*names, **actor))
+
+
+def act_split(wanted: dict[str, Any], **actor: Any) -> HostMoveAnswer:
+    """Split a host, or preview it. wanted: as of `SplitInput`. Raises BadValue."""
+    selection = SplitChoice(wanted["filter"], wanted["from_at"], wanted["to_at"])
+    asked = (wanted["host"], wanted["name"], selection)
+    return _describe_move(preview_split(*asked) if wanted["dry_run"] else split(*asked, **actor))
+
+
+def _describe_move(effect: HostMove) -> HostMoveAnswer:
     ids = [pk for pk, _ in effect.move.incidents]
-    return answer_json(request, build(HostMoveAnswer, effect, joined=effect.move.joined, open_incidents=ids))
+    return build(HostMoveAnswer, effect, joined=effect.move.joined, open_incidents=ids)
 
 
 class Merges(ApiView):
@@ -362,11 +382,10 @@ class Merges(ApiView):
         """Give all results and tokens of a host to another one; a split undoes it for 30 days."""
         refuse_parameters(request)
         wanted = read_body(request, MergeInput)
-        names = (wanted["host"], wanted["into"])
         with map_errors({BadValue: bad_value}):
-            effect = preview_merge(*names) if wanted["dry_run"] else merge(*names, **read_actor(request))
+            effect = act_merge(wanted, **read_actor(request))
         wake_up()
-        return _answer_move(request, effect)
+        return answer_json(request, effect)
 
 
 class Splits(ApiView):
@@ -379,9 +398,7 @@ class Splits(ApiView):
         """Give results of a host to a new one, or back to one that was merged; a merge undoes it."""
         refuse_parameters(request)
         wanted = read_body(request, SplitInput)
-        selection = SplitChoice(wanted["filter"], wanted["from_at"], wanted["to_at"])
-        asked = (wanted["host"], wanted["name"], selection)
         with map_errors({BadValue: bad_value}):
-            effect = preview_split(*asked) if wanted["dry_run"] else split(*asked, **read_actor(request))
+            effect = act_split(wanted, **read_actor(request))
         wake_up()
-        return _answer_move(request, effect)
+        return answer_json(request, effect)

@@ -38,15 +38,29 @@ from benchapp.storage.target_mappings import request_reread
 
 log = structlog.get_logger(__name__)
 
+# What is removed with a host, without what follows to the other one.
+_OF_HOST: Final = ("benchapp_wantedschedule", "benchapp_requestpolicy", "benchapp_scheduleadoption")
+_ROWS_OF_HOST: Final = ", ".join(
+    f"'{table}', (SELECT jsonb_agg(to_jsonb(own)) FROM {table} own WHERE own.host_id = host.id)"  # noqa: S608
+    for table in _OF_HOST
+)
+# Names of our own tables.
 _REMEMBER: Final = (
-    "SELECT jsonb_build_object('host', to_jsonb(host),"
+    "SELECT jsonb_build_object('host', to_jsonb(host),"  # noqa: S608
     " 'submissions', ARRAY(SELECT id FROM benchapp_submission WHERE host_id = host.id),"
     " 'tokens', ARRAY(SELECT id FROM benchapp_apitoken WHERE host_id = host.id),"
-    " 'aliases', ARRAY(SELECT scope FROM benchapp_formername WHERE present = 'host:' || host.name))"
-    " FROM benchapp_host host WHERE id = %s"
+    " 'aliases', ARRAY(SELECT scope FROM benchapp_formername WHERE present = 'host:' || host.name),"
+    " 'benchapp_targetmapping', (SELECT jsonb_agg(to_jsonb(own)) FROM benchapp_targetmapping own"
+    f"  WHERE own.scope = 'host:' || host.name), {_ROWS_OF_HOST}) FROM benchapp_host host WHERE id = %s"
 )
 _BRING_BACK: Final = (
     "INSERT INTO benchapp_host SELECT (jsonb_populate_record(NULL::benchapp_host, %s::jsonb)).*"
+)
+# The account of who created it may be gone.
+_BRING_ROWS_BACK: Final = (
+    "INSERT INTO {0} SELECT (jsonb_populate_record(NULL::{0}, row || CASE WHEN row ? 'created_by_id' THEN"
+    " jsonb_build_object('created_by_id', (SELECT id FROM benchapp_user WHERE id = (row->>'created_by_id')::bigint))"
+    " ELSE '{{}}' END)).* FROM jsonb_array_elements(%s::jsonb) AS listed(row) ON CONFLICT DO NOTHING"
 )
 _REASSIGN_DELETED: Final = (
     "UPDATE benchapp_deletedrun SET row = row || jsonb_build_object('host_id', %s::bigint)"
@@ -88,7 +102,8 @@ def preview_merge(name: str, into: str) -> HostMove:
     if goal.retired_at is not None:
         raise BadValue("name", f"{goal.name} is retired: reactivate it first")
     if Submission.objects.filter(host=host)[: RUNS_MAXIMUM + 1].count() > RUNS_MAXIMUM:
-        raise BadValue("scope", f"{host.name} has more than {RUNS_MAXIMUM} results")
+        text = f"{host.name} has more than {RUNS_MAXIMUM} results, too many for one merge"
+        raise BadValue("scope", f"{text}: merge {goal.name} into it and rename it, or delete old runs first")
     return _describe(host, goal, None)
 
 
@@ -223,6 +238,14 @@ def _bring_back(host: Host, name: str) -> Host:
         cursor.execute(_BRING_BACK, [orjson.dumps(row).decode()])
     goal = Host.objects.get(name=name)
     ApiToken.objects.filter(host=host, pk__in=undo["tokens"]).update(host=goal)
+    # Those that the other host has now; others were dropped.
+    mappings = [row["id"] for row in undo.get("benchapp_targetmapping") or ()]
+    TargetMapping.objects.filter(pk__in=mappings).update(scope=merged.scope)
+    for table in ("benchapp_targetmapping", *_OF_HOST):
+        with connection.cursor() as cursor:
+            cursor.execute(_BRING_ROWS_BACK.format(table), [orjson.dumps(undo.get(table) or []).decode()])
+    if mappings:
+        request_reread(Host.objects.filter(pk__in=(host.pk, goal.pk)))
     FormerName.objects.filter(scope__in=undo["aliases"], present=f"host:{host.name}").update(
         present=merged.scope
     )

@@ -19,21 +19,19 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from benchapp.catalog.dimensions import LABEL_PREFIX
 from benchapp.catalog.metrics import format_count, format_integer
 from benchapp.corrections.merge import HostMove, SplitChoice, merge, preview_merge, preview_split, split
-from benchapp.corrections.read import (
-    count_values,
-    format_parameter,
-    list_corrections,
-    name_parameter,
-    read_correction,
-)
 from benchapp.corrections.rename import RenameEffect, preview_rename, rename
 from benchapp.corrections.retention import KEEP_DAYS_LEAST, POINTS_KEPT, RetentionEffect, preview_retention
 from benchapp.corrections.write import (
     CORRECTIONS,
     INCIDENTS_NAMED,
     CorrectionEffect,
+    count_values,
     find_runs,
+    format_parameter,
+    list_corrections,
+    name_parameter,
     preview_correction,
+    read_correction,
 )
 from benchapp.framework.pages.access import may_read, needs_role, read_person
 from benchapp.framework.pages.command_lines import format_curl_command

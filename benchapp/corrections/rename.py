@@ -119,10 +119,12 @@ def replace_stored(scope: str, goal: str, *, is_merge: bool = False) -> None:
 
     is_merge: corrections keep the name, as they would match the runs of the other host when they are repeated.
     """
-    for _, row, column, value in _list_stored(scope, goal):
+    for noun, row, column, value in _list_stored(scope, goal):
         if is_merge and isinstance(row, Correction):
             continue
-        type(row)._default_manager.filter(pk=row.pk).update(**{column: value})
+        unchanged = type(row)._default_manager.filter(pk=row.pk, **{column: getattr(row, column)})
+        if not unchanged.update(**{column: value}):
+            raise BadValue("", f"{noun} {row.pk} was changed at the same time: try again")
 
 
 _COLUMN: Final = {"host": "name", "pool": "pool"}

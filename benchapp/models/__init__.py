@@ -50,6 +50,7 @@ from benchapp.models.detection_policy import (
 )
 from benchapp.models.heartbeat import Heartbeat, Pulse
 from benchapp.models.host import (
+    FOLLOWED,
     SAMPLE_HOST,
     ApiToken,
     FormerName,
@@ -146,6 +147,7 @@ __all__ = [
     "DAILY_SHARE_MAXIMUM",
     "DELETED_RUNS_KEPT",
     "ENVIRONMENT_FIELDS",
+    "FOLLOWED",
     "LAYOUT_FIELDS",
     "OPEN_REQUEST_STATES",
     "PRICE_AMOUNTS",

@@ -8,7 +8,8 @@ from itertools import groupby
 from typing import Final, Self
 
 from django.db import models
-from django.db.models.functions import Lower
+from django.db.models import Exists, OuterRef, Value
+from django.db.models.functions import Concat, Lower
 
 from benchapp.catalog.metrics import format_count
 from benchapp.models.account import User, name_person
@@ -50,6 +51,8 @@ def _name_ranges(names: Sequence[str]) -> list[str]:
 class FormerName(models.Model):
     """A name that a host or pool had: an alias. scope, present: host:NAME or pool:NAME, of then and of now.
 
+    Also of a series whose points are in another one now, as series:ID.
+
     undo: of a host that was merged into another one, for 30 days: {host: its row, submissions, tokens: their ids,
     aliases: scopes}.
     """
@@ -74,12 +77,21 @@ class FormerName(models.Model):
 
 
 def read_present_scopes(scopes: Iterable[str]) -> dict[str, str]:
-    """Return the present scope of each former one of these, by it in lower case; one query, none without scopes."""
+    """Return the present scope of each former one of these, by it in lower case; one query, none without scopes.
+
+    Not of a pool that has hosts again, maybe in another case.
+    """
     folded = [scope.lower() for scope in scopes]
     if not folded:
         return {}
     found = FormerName.objects.annotate(folded=Lower("scope")).filter(folded__in=folded)
+    pools = Host.objects.annotate(folded=Lower(Concat(Value("pool:"), "pool")))
+    found = found.exclude(Exists(pools.filter(folded=OuterRef("folded"))))
     return dict(found.values_list("folded", "present"))
+
+
+# What of an address may be a former name: the part of its path by the kind of the scope.
+FOLLOWED: Final[Mapping[str, str]] = {"host": "name", "series": "series_id"}
 
 
 def follow_name(kind: str, name: str) -> str:

@@ -1,5 +1,6 @@
 """Exclude a run from medians, with user and reason, and include it again; its measurements are not changed."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import structlog
@@ -8,11 +9,28 @@ from django.utils import timezone
 
 from benchapp.framework.write.audit import record_write
 from benchapp.framework.write.conflicts import retry_conflicts
-from benchapp.models import AuditKind, Run, Series, User
+from benchapp.models import AuditKind, DailyPoint, FormerName, Run, Series, User
 
 log = structlog.get_logger(__name__)
 
 REASON_MAXIMUM: Final = 500
+
+
+def continue_series(moved: Mapping[int, int]) -> None:
+    """Have links and daily points of series that lost their last point follow to those that have its points now.
+
+    moved: the new series by the old one. A series that has points again is its own.
+    """
+    counts = dict(
+        Series.objects.filter(pk__in={*moved, *moved.values()}).values_list("pk", "measurement_count")
+    )
+    FormerName.objects.filter(scope__in=[f"series:{pk}" for pk, count in counts.items() if count]).delete()
+    for old, new in moved.items():
+        if counts.get(old) == 0 and counts.get(new):
+            values = {"present": f"series:{new}", "renamed_at": timezone.now()}
+            FormerName.objects.filter(present=f"series:{old}").update(present=f"series:{new}")
+            FormerName.objects.update_or_create(scope=f"series:{old}", defaults=values)
+            DailyPoint.objects.filter(series=old).update(series=new)
 
 
 class UnknownRun(Exception):

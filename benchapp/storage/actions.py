@@ -27,6 +27,7 @@ from benchapp.models import (
     User,
     follow_name,
 )
+from benchapp.series.write import continue_series
 from benchapp.storage.read.hosts import list_mappings
 from benchapp.storage.target_mappings import request_reread
 from benchapp.storage.write.hosts import SERIES_KEY_VERSION, note_change, series_key
@@ -53,6 +54,21 @@ _MOVE_CHANGES: Final = (
     "  AND (%(runs)s::bigint[] IS NULL OR run.id = ANY(%(runs)s))))"
     " AND NOT EXISTS (SELECT FROM benchapp_change twin WHERE twin.series_id = moved.to_id"
     "  AND twin.metric = change.metric AND twin.started_at = change.started_at)"
+)
+# Of such a change the other one takes the incident if it has none; else the incident is merged into that of the other.
+_JOIN_INCIDENTS: Final = (
+    "WITH pairs AS MATERIALIZED (SELECT DISTINCT ON (twin.id) change.incident_id AS from_id, twin.id AS twin_id,"
+    "  twin.incident_id AS to_id"
+    "  FROM unnest(%(from)s::bigint[], %(to)s::bigint[], %(whole)s::bool[]) AS moved(from_id, to_id, is_whole)"
+    "  JOIN benchapp_change change ON change.series_id = moved.from_id AND change.incident_id IS NOT NULL"
+    "  JOIN benchapp_change twin ON twin.series_id = moved.to_id AND twin.metric = change.metric"
+    "   AND twin.started_at = change.started_at WHERE moved.is_whole ORDER BY twin.id, change.id),"
+    " taken AS (UPDATE benchapp_change twin SET incident_id = pairs.from_id FROM pairs"
+    "  WHERE twin.id = pairs.twin_id AND pairs.to_id IS NULL)"
+    " UPDATE benchapp_incident incident SET merged_into_id = pairs.to_id FROM pairs WHERE incident.id = pairs.from_id"
+    " AND pairs.to_id <> pairs.from_id AND incident.merged_into_id IS NULL"
+    " AND NOT EXISTS (SELECT FROM benchapp_change own WHERE own.incident_id = incident.id"
+    "  AND own.series_id <> ALL(%(from)s::bigint[]))"
 )
 
 
@@ -212,6 +228,7 @@ def _move_all(
     if moved:
         _move_rows(host, moved, runs)
     recalculate_series(sorted(known))
+    continue_series({source.series.pk: goal_id for source, goal_id in moved if not source.is_shared})
     emptied = [source.series.pk for source, _ in moved if not source.is_shared]
     for model in (Level, NewestValues, DetectionResult, ThresholdViolation):
         model._default_manager.filter(series__in=emptied).delete()
@@ -257,7 +274,9 @@ def _move_rows(host: Host, moved: Sequence[tuple[_MovingSeries, int]], runs: Seq
     }
     with connection.cursor() as cursor:
         cursor.execute(_MOVE_MEASUREMENTS, values)
+        lock_incidents()
         cursor.execute(_MOVE_CHANGES, values)
+        cursor.execute(_JOIN_INCIDENTS, values)
 
 
 def _follow(series_ids: Collection[int], *, text: str) -> None:

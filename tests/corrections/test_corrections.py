@@ -10,6 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from benchapp import tasks
+from benchapp.corrections.rename import rename
 from benchapp.corrections.write import CORRECTIONS, advance_corrections, remove_deleted_runs
 from benchapp.framework.write.conflicts import BadValue
 from benchapp.framework.write.list_entries import NotInThisState
@@ -357,6 +358,35 @@ def test_api_previews_deletes_and_restores(admin: Client) -> None:
         "created",
         "canceled",
     ]
+
+
+def test_values_of_deleted_or_excluded_runs_alone_leave_filters(admin: Client) -> None:
+    for number, rack in enumerate(("r1", "r2", "r3")):
+        post(number, labels={"rack": rack})
+    normalize_batch()
+
+    def list_values(name: str) -> list[Any]:
+        return [row["value"] for row in admin.get(f"/api/v1/dimensions/{name}/values").json()["values"]]
+
+    first, second, _ = Run.objects.order_by("started_at")
+    assert set(list_values("label.rack")) == {"r1", "r2", "r3"}
+    delete(run_ids=[first.pk])
+    exclude_run(second.pk, None, reason="a backup ran")
+
+    assert list_values("label.rack") == ["r3"]
+    delete(filter="host:db-1")
+    assert (list_values("host"), list_values("label.rack"), list_values("kernel")) == ([], [], [])
+
+
+def test_batches_of_a_deletion_do_not_select_again() -> None:
+    store(3)
+    entry = CORRECTIONS.create(Correction(kind="deletion", filter="host:db-1", reason="trial"), by=None)
+    rename("host:db-1", "web-1")
+
+    finish()
+
+    entry.refresh_from_db()
+    assert (entry.done_count, Run.objects.count()) == (3, 0)
 
 
 def test_forget_removes_what_is_over() -> None:

@@ -9,12 +9,24 @@ from benchapp.corrections.merge import SplitChoice, merge, preview_merge, previe
 from benchapp.framework.write.conflicts import BadValue
 from benchapp.intake.normalize.batch import normalize_batch
 from benchapp.judge import judge_due
-from benchapp.models import ApiToken, Change, Host, Incident, Measurement, Run, Series, Subscription
+from benchapp.models import (
+    ApiToken,
+    Change,
+    Host,
+    Incident,
+    Measurement,
+    Run,
+    Series,
+    Subscription,
+    TargetMapping,
+    WantedSchedule,
+)
 from benchapp.notices.write.subscriptions import create_subscription
 from benchapp.storage.write.hosts import issue_host_token
 from tests.corrections.test_corrections import judge, post
-from tests.corrections.test_rename import assert_consistent, plant_fleet
-from tests.factories import make_host, make_target_mapping, make_user
+from tests.corrections.test_rename import assert_consistent, plant_fleet, set_keys
+from tests.detection.write.judging import make_level
+from tests.factories import make_host, make_series, make_target_mapping, make_user, make_wanted_schedule
 from tests.pages import Page
 
 pytestmark = pytest.mark.django_db
@@ -168,3 +180,50 @@ def test_pages_preview_merge_and_split(admin: Client) -> None:
     assert admin.post("/split", asked)["Location"] == "/hosts/web-1/settings/"
     assert dict(Host.objects.values_list("name", "run_count")) == {"db-1": 3, "db-2": 4, "web-1": 3}
     assert_consistent()
+
+
+def test_split_brings_back_target_names_and_wanted_schedules() -> None:
+    store_both()
+    for pattern, name in (("nvme0n1", "fast"), ("nvme1n1", "slow")):
+        make_target_mapping(scope="host:db-2", pattern=pattern, target_name=name)
+    make_target_mapping(scope="host:db-1", pattern="nvme0n1", target_name="other")
+    make_wanted_schedule(host=Host.objects.get(name="db-2"))
+    names = list(TargetMapping.objects.order_by("pk").values_list("scope", "pattern", "target_name"))
+
+    merge("db-2", "db-1")
+    assert not WantedSchedule.objects.exists()
+    split("db-1", "db-2", SplitChoice())
+
+    assert list(TargetMapping.objects.order_by("pk").values_list("scope", "pattern", "target_name")) == names
+    assert WantedSchedule.objects.get().host.name == "db-2"
+
+
+def test_change_that_both_hosts_have_keeps_its_incident() -> None:
+    for name in ("db-1", "db-2"):
+        make_series(make_level(1000.0, 30) + make_level(780.0, 10), host=make_host(name))
+    judge_due()
+    set_keys()
+    kept, joined = (Incident.objects.get(scope=f"host:{name}") for name in ("db-1", "db-2"))
+
+    merge("db-2", "db-1")
+
+    joined.refresh_from_db()
+    assert joined.merged_into == kept
+    assert_consistent()
+    for incident in Incident.objects.filter(merged_into=None):
+        assert Change.objects.filter(incident=incident).exists()
+
+
+def test_links_of_a_joined_series_lead_to_the_other_one(admin: Client) -> None:
+    store_both()
+    old = Series.objects.filter(scope="host:db-2").order_by("pk").first()
+    new = Series.objects.filter(scope="host:db-1").order_by("pk").first()
+    assert old is not None
+    assert new is not None
+
+    merge("db-2", "db-1")
+
+    assert admin.get(f"/series/{old.pk}/?metric=iops")["Location"] == f"/series/{new.pk}/?metric=iops"
+    assert admin.get(f"/api/v1/series/{old.pk}").json()["id"] == new.pk
+    split("db-1", "db-2", SplitChoice())
+    assert admin.get(f"/series/{new.pk}/").status_code == 200

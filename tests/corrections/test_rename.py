@@ -6,6 +6,7 @@ import pytest
 from django.db import connection
 from django.test import Client
 
+from benchapp.corrections import rename as rename_module
 from benchapp.corrections.rename import preview_rename, rename
 from benchapp.framework.write.conflicts import BadValue
 from benchapp.incidents.actions.triage import comment
@@ -31,6 +32,7 @@ from benchapp.models import (
     Study,
     Subscription,
     User,
+    read_present_scopes,
 )
 from benchapp.notices.write.subscriptions import create_subscription
 from benchapp.storage.actions import set_pool
@@ -78,9 +80,9 @@ UNION SELECT 'run of another host', run.id FROM benchapp_run run JOIN benchapp_s
  WHERE run.host_id <> s.host_id
 UNION SELECT 'points', id FROM benchapp_series
  WHERE measurement_count <> (SELECT count(*) FROM benchapp_measurement WHERE series_id = benchapp_series.id)
-UNION SELECT 'alias taken', id FROM benchapp_formername
- WHERE scope IN (SELECT 'host:' || name FROM benchapp_host UNION SELECT 'pool:' || pool FROM benchapp_host)
-  OR present NOT IN (SELECT 'host:' || name FROM benchapp_host UNION SELECT 'pool:' || pool FROM benchapp_host)
+UNION SELECT 'alias taken', id FROM benchapp_formername WHERE scope NOT LIKE 'series:%' AND (
+ scope IN (SELECT 'host:' || name FROM benchapp_host UNION SELECT 'pool:' || pool FROM benchapp_host)
+  OR present NOT IN (SELECT 'host:' || name FROM benchapp_host UNION SELECT 'pool:' || pool FROM benchapp_host))
 """
 
 
@@ -260,6 +262,33 @@ def test_host_that_joins_the_former_name_of_a_pool_joins_the_pool() -> None:
 
     assert Host.objects.get(name="db-4").pool == "green"
     assert_consistent()
+
+
+def test_pool_in_another_case_is_no_former_name() -> None:
+    plant_fleet()
+    rename("pool:blue", "green")
+    assert read_present_scopes(["pool:Blue"]) == {"pool:blue": "pool:green"}
+
+    make_host("db-8", pool="Blue")
+
+    assert read_present_scopes(["pool:Blue"]) == {}
+
+
+def test_what_is_edited_at_the_same_time_is_not_overwritten(monkeypatch: pytest.MonkeyPatch) -> None:
+    plant_fleet()
+    policy = make_detection_policy(filter="host:db-1")
+    listed = rename_module._list_stored
+
+    def list_and_edit(*scopes: str) -> Any:
+        for each in listed(*scopes):
+            DetectionPolicy.objects.filter(pk=policy.pk).update(filter="host:db-1,db-4")
+            yield each
+
+    monkeypatch.setattr(rename_module, "_list_stored", list_and_edit)
+    with pytest.raises(BadValue, match=f"detection policy {policy.pk} was changed at the same time"):
+        rename_module.replace_stored("host:db-1", "host:web-1")
+
+    assert DetectionPolicy.objects.get().filter == "host:db-1,db-4"
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_settings_of_a_backup_are_restored_as_lines_for_the_shell(tmp_path):
     with zipfile.ZipFile(file, "a") as archive:
         archive.writestr("settings.json", json.dumps({"BENCHAPP_EMAIL_FROM": "b <b@example.org>"}))
 
-    path = restore_settings(file, None, is_forced=False)
+    path, _ = restore_settings(file, None, is_forced=False)
 
     assert path == tmp_path / "history.dump.env"
     assert path.read_text() == "BENCHAPP_EMAIL_FROM='b <b@example.org>'\n"
@@ -81,4 +81,4 @@ def test_settings_of_a_backup_are_restored_as_lines_for_the_shell(tmp_path):
 def test_backup_without_settings_restores_none(tmp_path):
     (tmp_path / "history.dump").write_bytes(b"PGDMP")
 
-    assert restore_settings(tmp_path / "history.dump", None, is_forced=False) is None
+    assert restore_settings(tmp_path / "history.dump", None, is_forced=False) == (None, False)

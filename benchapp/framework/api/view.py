@@ -28,7 +28,7 @@ from benchapp.framework.api.permissions import read_api_token
 from benchapp.framework.api.problems import Problem, answer_database_away, bad_value
 from benchapp.framework.readiness import DATABASE_AWAY
 from benchapp.framework.write.audit import find_client_address
-from benchapp.models import follow_name
+from benchapp.models import FOLLOWED, follow_name
 
 _WINDOW_S: Final = 60
 # A key takes a few hundred bytes. Further ones share one count.
@@ -228,11 +228,13 @@ class ApiView(APIView):
         super().permission_denied(request, message, code)
 
     def handle_exception(self, exc: Exception) -> Response:
-        """Answer an error; a former name of a host is answered as its present one."""
-        name = str(self.kwargs.get("name", "")).lower()
-        is_unknown = isinstance(exc, Problem) and exc.status == 404 and name != ""
-        if is_unknown and (present := follow_name("host", name)) != name:
-            self.kwargs["name"] = present
+        """Answer an error; a former name of a host or series is answered as its present one."""
+        is_unknown = isinstance(exc, Problem) and exc.status == 404
+        for kind, part in FOLLOWED.items() if is_unknown else ():
+            name = str(self.kwargs.get(part, "")).lower()
+            if not name or (present := follow_name(kind, name)) == name:
+                continue
+            self.kwargs[part] = type(self.kwargs[part])(present)
             try:
                 act = getattr(self, str(self.request.method).lower())
                 answer: Response = act(self.request, **self.kwargs)

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, Final
 from uuid import UUID
 
@@ -44,6 +45,7 @@ from benchapp.models import (
     Trace,
 )
 from benchapp.series.read.titles import describe_workload, name_place
+from benchapp.series.write import continue_series
 
 # Relative difference of floating-point sums in another order.
 _TOLERANCE: Final = 1e-12
@@ -341,6 +343,10 @@ def renormalize_batch(
         outcome.lost.subtract(after[submission_id].count_points())
     _move_changes(moved)
     _record_splits(outcome)
+    # Where most of their points went.
+    continue_series(
+        {old: new for (old, new), _ in sorted(outcome.moves.items(), key=itemgetter(1)) if old != new}
+    )
     outcome.recovered = _settle(planned_ids)
     return outcome
 
@@ -358,8 +364,11 @@ def _move_changes(moved: Collection[tuple[int, int, int]]) -> None:
 
 
 def _record_splits(outcome: ReparseOutcome) -> None:
-    """Record each series that begins with measurements of another one, which it mixed with those of other targets."""
+    """Record each series that begins with measurements of another one, which has others still."""
     sources = {new_id: old_id for old_id, new_id in outcome.moves if old_id != new_id}
+    split = Series.objects.filter(pk__in=sources.values(), measurement_count__gt=0)
+    ids = set(split.values_list("pk", flat=True))
+    sources = {new_id: old_id for new_id, old_id in sources.items() if old_id in ids}
     for series in Series.objects.filter(pk__in=sources):
         name = series.target_name
         if series.measurement_count == -outcome.lost[series.pk]:

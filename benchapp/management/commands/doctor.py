@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import traceback
 from typing import Any, Final
 
 from django.core.management.base import BaseCommand, CommandParser
@@ -15,20 +16,29 @@ from benchapp.operation.embedded.preflight import read_environment
 from benchapp.overview.api.health import make_status_answer
 from benchapp.overview.read.status import Status, read_status
 
-# As monitoring plugins of Nagios.
+# As monitoring plugins of Nagios; 3 is "unknown".
+_UNKNOWN: Final = 3
 _EXIT_STATUS: Final = {FindingLevel.OK: 0, FindingLevel.WARNING: 1, FindingLevel.FAILURE: 2}
 
 
 class Command(BaseCommand):
     """Print what the page Status shows."""
 
-    help = "Check the installation. Exit status: 0 nothing found, 1 warnings, 2 failures."
+    help = "Check the installation. Exit status: 0 nothing found, 1 warnings, 2 failures, 3 it failed itself."
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Add the options."""
         parser.add_argument("--json", action="store_true", help="print the answer of /api/v1/status")
         add_data_directory(parser)
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        """Do it; an exception is no finding: Python would end with 1, as for warnings."""
+        try:
+            return super().execute(*args, **options)
+        except Exception:
+            traceback.print_exc()
+            sys.exit(_UNKNOWN)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Print the findings; without DATABASE_URL of the running stack of `up`, with its settings."""

@@ -53,10 +53,15 @@ class Command(BaseCommand):
                 restore_backup(connection, file, is_forced=options["force"])
                 migrate(connection)
                 home = find_home(options["data_dir"])
-                settings_file = restore_settings(file, home, is_forced=options["force"])
+                settings_file, is_key_kept = restore_settings(file, home, is_forced=options["force"])
         except (BackupFailed, NoAccount, NoBinaries, OSError) as error:
             raise CommandError(str(error)) from error
         self.stdout.write(f"Restored {file}.")
+        if is_key_kept:
+            self.stdout.write(
+                "The data directory keeps its own secret key: sessions, links and signing secrets of the backup are not"
+                " valid. --force takes the key of the backup."
+            )
         if settings_file is not None:
             self.stdout.write(f"Its settings, with secrets, are in {settings_file}: set those that you need.")
 

@@ -156,25 +156,27 @@ def collect_settings(home: Home | None, environ: Mapping[str, str]) -> dict[str,
     return found
 
 
-def restore_settings(file: Path, home: Home | None, *, is_forced: bool) -> Path | None:
+def restore_settings(file: Path, home: Home | None, *, is_forced: bool) -> tuple[Path | None, bool]:
     """Put the secret key of a backup into a data directory without one; return a new file with its other settings.
 
-    None if it has no others. is_forced: replace the key. home: None for a database of DATABASE_URL, which gets all
-    settings in a file beside the backup.
+    None if it has no others; and whether another key stays. is_forced: replace the key. home: None for a database of
+    DATABASE_URL, which gets all settings in a file beside the backup.
     """
     try:
         with zipfile.ZipFile(file) as archive:
             found: dict[str, str] = json.loads(archive.read(_SETTINGS_NAME))
     except (zipfile.BadZipFile, KeyError):
-        return None
+        return None, False
     key = found.pop("BENCHAPP_SECRET_KEY", "") if home else ""
-    if home and key and (is_forced or home.read_secret("secret-key") is None):
+    own = home.read_secret("secret-key") if home else None
+    is_kept = bool(own and key and own != key and not is_forced)
+    if home and key and not is_kept:
         home.write_secret("secret-key", key)
     if not found:
-        return None
+        return None, is_kept
     path = home.path / "settings.env" if home else file.with_name(f"{file.name}.env")
     write_private_file(path, "".join(f"{name}={shlex.quote(text)}\n" for name, text in sorted(found.items())))
-    return path
+    return path, is_kept
 
 
 def find_home(data_directory: Path) -> Home | None:

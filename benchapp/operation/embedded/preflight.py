@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from benchapp.operation.embedded.child import PROJECT, SystemAccount, can_run_code, find_inaccessible_part
-from benchapp.operation.embedded.home import Home
+from benchapp.operation.embedded.home import Home, read_boot
 from benchapp.operation.embedded.servers import Valkey, make_url
 
 # A new cluster takes 45 MiB, and its write-ahead log may grow to 512 MiB under load.
@@ -337,8 +337,14 @@ def read_environment(home: Home) -> dict[str, str] | None:
 def read_caller_environment(home: Home) -> dict[str, str] | None:
     """Return the environment in which the running `up` was started; None if none runs, or if it is another user's."""
     state = home.read_state()
+    started = read_start_time(state.pid) if state else None
+    # Another process may have its number since it was killed; it began before its children.
+    if state is None or started is None or state.boot not in ("", read_boot()):
+        return None
+    if any(started > other for _, other in state.children.values()):
+        return None
     try:
-        entries = Path(f"/proc/{state.pid if state else 0}/environ").read_bytes().split(b"\0")
+        entries = Path(f"/proc/{state.pid}/environ").read_bytes().split(b"\0")
     except OSError:
         return None
     return dict(os.fsdecode(entry).split("=", 1) for entry in entries if b"=" in entry)

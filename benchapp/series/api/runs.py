@@ -14,7 +14,7 @@ from rest_framework.request import Request
 
 from benchapp.catalog.grammar import write_filter
 from benchapp.catalog.metrics import CATALOG
-from benchapp.corrections.read import list_relabeled
+from benchapp.corrections.write import list_relabeled
 from benchapp.fio.report import Note
 from benchapp.framework.api.answers import (
     PREFIX,

@@ -19,7 +19,7 @@ from benchapp.catalog.metrics import (
     format_value,
 )
 from benchapp.charts.pages.percentiles import make_percentile_table
-from benchapp.corrections.read import format_parameter, list_relabeled, name_parameter
+from benchapp.corrections.write import format_parameter, list_relabeled, name_parameter
 from benchapp.framework.csv_export import CONTENT_TYPE, write_csv
 from benchapp.framework.pages.access import may_read, needs_role, read_person
 from benchapp.framework.pages.command_lines import format_curl_command, list_first_steps

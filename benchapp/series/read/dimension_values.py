@@ -68,7 +68,7 @@ def read_facet(dimension: Dimension, filter: Filter, *, prefix: str = "", limit:
     Facts of the environment are those of any run of the series, so that the values before an upgrade are among them.
     prefix: how the value begins as the filter's language writes it, whatever the case. Numbers come in their order,
     text by how many series have it. Of profiles, sweeps and labels the values of the newest RUNS_COUNTED runs that
-    match.
+    match and are not excluded.
     """
     if dimension.group == "run":
         return _read_run_facet(dimension, filter, prefix=prefix, limit=limit)
@@ -125,7 +125,8 @@ def read_known_values() -> list[tuple[str, str]]:
 
 
 def _read_run_facet(dimension: Dimension, filter: Filter, *, prefix: str, limit: int) -> Facet:
-    runs = Run.objects.filter(match_runs(filter.without(dimension.name))).order_by("-started_at", "-id")
+    runs = Run.objects.filter(match_runs(filter.without(dimension.name)), excluded_at=None)
+    runs = runs.order_by("-started_at", "-id")
     column = run_fact(dimension.name)
     values = list(runs.annotate(fact=column).values_list("fact", flat=True)[: RUNS_COUNTED + 1])
     counts: Counter[Value | None] = Counter(value or None for value in values[:RUNS_COUNTED])

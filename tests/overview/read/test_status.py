@@ -14,6 +14,7 @@ from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
 
 from benchapp.framework.readiness import FindingLevel, check_columns
+from benchapp.management.commands import doctor
 from benchapp.models import AuditKind, AuditRecord, Heartbeat, Pulse, Role, State
 from benchapp.operation.embedded.child import stop
 from benchapp.operation.embedded.servers import Valkey, find_bundled
@@ -192,6 +193,15 @@ def test_doctor_finds_each_fault_alone_with_its_remedy(
     with pytest.raises(SystemExit) as ended:
         call_command("doctor", stdout=StringIO())
     assert ended.value.code == {FindingLevel.WARNING: 1, FindingLevel.FAILURE: 2}[fault[2]]
+
+
+def test_doctor_that_fails_itself_reports_no_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "read_status", lambda: 1 / 0)
+
+    with pytest.raises(SystemExit) as ended:
+        call_command("doctor", stdout=StringIO())
+
+    assert ended.value.code == 3
 
 
 def test_doctor_lists_what_is_well() -> None:
