@@ -106,8 +106,8 @@ class Series(TargetFields, WorkloadFields):
     host = models.ForeignKey(
         Host, null=True, blank=True, on_delete=models.PROTECT, help_text="null for a pool's series"
     )
-    target = models.ForeignKey(Target, on_delete=models.PROTECT)
-    workload = models.ForeignKey(Workload, on_delete=models.PROTECT)
+    target = models.ForeignKey(Target, on_delete=models.PROTECT, db_index=False)
+    workload = models.ForeignKey(Workload, on_delete=models.PROTECT, db_index=False)
     direction = models.CharField(max_length=5, choices=DirectionName)
     measurement_count = models.PositiveIntegerField(default=0)
     first_at = models.DateTimeField(null=True, blank=True)
@@ -128,6 +128,10 @@ class Series(TargetFields, WorkloadFields):
             # series.read.series.list_series: newest measurement first, and of one scope.
             models.Index(fields=["-last_at", "-id"], name="series_by_time"),
             models.Index(fields=["scope", "-last_at", "-id"], name="series_by_scope"),
+            # storage.read.patterns: peers; also serves the foreign key to targets.
+            models.Index(fields=["target", "workload"], name="series_by_layout"),
+            # detection.write.rows: the first ones of a workload; also serves the foreign key to workloads.
+            models.Index(fields=["workload", "id"], name="series_by_workload"),
             # models.filtering.match_series: those of a pool, whose name matches without case.
             models.Index(Upper("scope"), name="series_by_folded_scope"),
             # detection.write.histories.claim_due: small, without evaluated rows.

@@ -95,13 +95,15 @@ _UPDATE_CHANGES: Final = (
 )
 # Bounded by series of the workload, not by its results: a workload may have a million series.
 _READ_USUAL_SPREADS: Final = (
-    "SELECT young.id, usual.metric, usual.spread FROM benchapp_series AS young CROSS JOIN LATERAL ("
-    " SELECT result.metric, percentile_cont(0.5) WITHIN GROUP (ORDER BY result.spread) AS spread FROM ("
-    "  SELECT id FROM benchapp_series WHERE workload_id = young.workload_id ORDER BY id LIMIT 200"
-    " ) AS comparable JOIN benchapp_detectionresult AS result ON result.series_id = comparable.id"
-    " WHERE comparable.id <> young.id AND result.status <> 'learning' AND result.spread IS NOT NULL"
-    " GROUP BY result.metric HAVING count(*) >= 5"
-    ") AS usual WHERE young.id = ANY(%s)"
+    "WITH young AS (SELECT id, workload_id FROM benchapp_series WHERE id = ANY(%s)), comparable AS MATERIALIZED ("
+    " SELECT workload_id, result.series_id, result.metric, result.spread"
+    " FROM (SELECT DISTINCT workload_id FROM young) AS wanted CROSS JOIN LATERAL ("
+    "  SELECT id FROM benchapp_series WHERE workload_id = wanted.workload_id ORDER BY id LIMIT 200) AS first"
+    " JOIN benchapp_detectionresult AS result ON result.series_id = first.id"
+    " WHERE result.status <> 'learning' AND result.spread IS NOT NULL)"
+    " SELECT young.id, metric, percentile_cont(0.5) WITHIN GROUP (ORDER BY spread)"
+    " FROM young JOIN comparable USING (workload_id) WHERE series_id <> young.id"
+    " GROUP BY 1, 2 HAVING count(*) >= 5"
 )
 _STATUS: Final = {
     "series_id": "bigint",

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
 from typing import Any, Final
@@ -100,15 +100,19 @@ def list_known(rows: Iterable[Mapping[str, Any]]) -> list[KnownSchedule]:
 
 def read_installed(entry: Mapping[str, Any]) -> InstalledSchedule:
     """Return an entry of the column `schedule` of a host."""
-    return InstalledSchedule(
-        profile=entry["profile"],
-        directory=entry["directory"],
-        every_s=entry["every_s"],
-        splay_s=entry["splay_s"],
-        at_minute=entry.get("at_minute"),
-        parameters=entry.get("parameters"),
-        is_from_server=entry.get("is_from_server", False),
-    )
+    return InstalledSchedule(**_read_fields(entry))
+
+
+def _read_fields(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "profile": entry["profile"],
+        "directory": entry["directory"],
+        "every_s": entry["every_s"],
+        "splay_s": entry["splay_s"],
+        "at_minute": entry.get("at_minute"),
+        "parameters": entry.get("parameters"),
+        "is_from_server": entry.get("is_from_server", False),
+    }
 
 
 def read_schedules(known: Sequence[KnownSchedule], *, now: datetime | None = None) -> dict[int, HostSchedule]:
@@ -144,7 +148,7 @@ def _judge(
         last_at, since_at=known.since_at, every_s=entry["every_s"], splay_s=entry["splay_s"], now=now
     )
     return ScheduledProfile(
-        **asdict(read_installed(entry)),
+        **_read_fields(entry),
         last_at=last_at,
         expected_at=None if known.is_retired else expected.expected_at,
         silent_at=None if known.is_retired else expected.silent_at,

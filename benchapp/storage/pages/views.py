@@ -1,7 +1,9 @@
 """Hosts with last seen, schedule and runs; for admins also pool, retirement and tokens."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -53,6 +55,7 @@ from benchapp.framework.pages.time_range import (
     read_time_range,
 )
 from benchapp.framework.queue import wake_up
+from benchapp.framework.read.binary_columns import CHART_S, read_cached
 from benchapp.framework.read.pagination import match_times
 from benchapp.framework.times import describe_remaining, format_age, format_day
 from benchapp.framework.write.conflicts import BadValue
@@ -74,6 +77,7 @@ from benchapp.storage.actions import set_pool as save_pool
 from benchapp.storage.agent_archive import read_agent_archive, read_agent_version
 from benchapp.storage.pages.tables import (
     HOSTS_ON_A_PAGE,
+    HostOrder,
     list_group_choices,
     list_host_facts,
     make_groups,
@@ -193,6 +197,30 @@ _OPTIONS: Final = {
 }
 
 
+# With more hosts the list is cached for 10 s: its title counts the states of all.
+_CACHED_FROM: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class _HostsPage:
+    """The hosts of one page with their histories by scope; title, count: of all hosts of the filter."""
+
+    title: str
+    count: int
+    hosts: Sequence[HostRow]
+    histories: Mapping[str, tuple[float | None, ...]]
+
+
+def _read_page(filters: HostFilter, order: HostOrder) -> _HostsPage:
+    found = list_hosts(filters, with_last_runs=order.needs_last_runs)
+    histories = read_host_histories(found) if order.sort == "history" else {}
+    start = (order.page - 1) * HOSTS_ON_A_PAGE
+    page = sort_hosts(found, order, histories)[start : start + HOSTS_ON_A_PAGE]
+    if not order.needs_last_runs:
+        page = add_last_runs(page)
+    return _HostsPage(summarize_hosts(found), len(found), page, histories or read_host_histories(page))
+
+
 @never_cache
 @require_safe
 @may_read
@@ -204,15 +232,16 @@ def hosts(request: HttpRequest) -> HttpResponse:
     order = read_order(request.GET, errors)
     if (answer := settle_filter(request, bar, errors)) is not None:
         return answer
-    found = list_hosts(form.make_filter(bar.filter), with_last_runs=order.needs_last_runs)
-    histories = read_host_histories(found) if order.sort == "history" else {}
-    start = (order.page - 1) * HOSTS_ON_A_PAGE
-    page = sort_hosts(found, order, histories)[start : start + HOSTS_ON_A_PAGE]
-    if not order.needs_last_runs:
-        page = add_last_runs(page)
+    load = partial(_read_page, form.make_filter(bar.filter), order)
+    is_large = Host.objects.count() > _CACHED_FROM
+    found = (
+        read_cached("hosts", form.cleaned_data, bar.filter, order, load=load, age_s=CHART_S)
+        if is_large
+        else load()
+    )
     context = {
-        "title": summarize_hosts(found),
-        "groups": make_groups(page, order, histories or read_host_histories(page)),
+        "title": found.title,
+        "groups": make_groups(found.hosts, order, found.histories),
         "heads": make_heads(request.GET, order),
         "group_choices": (group_choices := list_group_choices(list_label_names(), order.group)),
         "words": [
@@ -223,14 +252,14 @@ def hosts(request: HttpRequest) -> HttpResponse:
             ),
             *(("", text, f"filter-{name}") for name, text in _OPTIONS.items() if form.cleaned_data[name]),
         ],
-        "pager": make_pager(request.GET, order, count=len(found)),
+        "pager": make_pager(request.GET, order, count=found.count),
         "list_form": form,
         "selection_kind": KINDS["host"],
         "bar": bar,
         "range": describe_bounds(form.cleaned_data["from_at"], form.cleaned_data["to_at"]),
         "is_filtering": bool(bar.text) or is_filtering(form),
         "excluded": ()
-        if found
+        if found.count
         else explain_empty(bar, lambda match: filter_hosts(HostFilter(match)).exists()),
         "agent_version": read_agent_version(),
         "agent_digest": read_agent_archive()[1],

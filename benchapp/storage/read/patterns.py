@@ -32,20 +32,22 @@ _ELAPSED: Final = CATALOG["elapsed_s"]
 POOL_RUNS_MINIMUM: Final = 3
 # Runs of a pool's series that are read: 20 of each of 20 hosts.
 _POOL_RUNS_MAXIMUM: Final = 400
-# Of a series, those measured last: their median hardly changes with more, but ten thousand take a quarter of a second.
-PEERS_MAXIMUM: Final = 1000
+# Of a series, those measured last: their median hardly changes with more, and each is a step into two indexes.
+PEERS_MAXIMUM: Final = 200
 # Other hosts and pools with series of the same layout, workload and direction, each with the median of these, which
 # its drives are; retired and stale ones left out.
 _PEER_LEVELS: Final = (
     "SELECT id, count(*), percentile_cont(0.5) WITHIN GROUP (ORDER BY median), min(median), max(median) FROM"  # noqa: S608
     " (SELECT own.id, percentile_cont(0.5) WITHIN GROUP (ORDER BY level.median) AS median"
-    " FROM benchapp_series own CROSS JOIN LATERAL (SELECT id, scope FROM benchapp_series peer"
+    " FROM benchapp_series own JOIN benchapp_target mine ON mine.id = own.target_id"
+    " CROSS JOIN LATERAL (SELECT peer.id, scope FROM benchapp_target same"
+    "  JOIN benchapp_series peer ON peer.target_id = same.id"
     "  WHERE peer.workload_id = own.workload_id AND peer.direction = own.direction AND peer.scope <> own.scope"
-    f"  AND {' AND '.join(f'peer.{name} IS NOT DISTINCT FROM own.{name}' for name in LAYOUT_FIELDS)}"
+    f"  AND {' AND '.join(f'same.{name} IS NOT DISTINCT FROM mine.{name}' for name in LAYOUT_FIELDS)}"
     "  AND (host_id IS NULL OR host_id NOT IN (SELECT id FROM benchapp_host WHERE retired_at IS NOT NULL))"
     "  AND last_at > now() - greatest(%s::interval, CASE WHEN measurement_count >= %s"
     "   THEN %s * (last_at - first_at) / (measurement_count - 1) END)"
-    "  ORDER BY last_at DESC, id DESC LIMIT %s) AS peer"
+    "  ORDER BY last_at DESC, peer.id DESC LIMIT %s) AS peer"
     " JOIN benchapp_level level ON level.series_id = peer.id AND level.metric = %s AND level.is_current"
     " WHERE own.id = ANY(%s) GROUP BY own.id, peer.scope) AS peers GROUP BY id"
 )

@@ -279,7 +279,7 @@ def test_overview_runs_as_many_queries_for_500_hosts_as_for_3(
 
     # Session, person; open incidents; installation; pins; totals, hosts, schedules, failures, newest runs, marks;
     # incidents; uploads rejected, waiting, outdated; subscriptions; environment changes.
-    with django_assert_num_queries(17):
+    with django_assert_num_queries(18):
         viewer.get(reverse("home"))
 
 

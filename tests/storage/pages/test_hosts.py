@@ -301,7 +301,7 @@ def test_query_count_does_not_depend_on_the_number_of_hosts(admin: Client, djang
         make_token(host=add_series([100.0], host=make_host(f"db-{number}")).host)
 
     # Session, person, hosts, failures, last runs, marks, levels of the histories, new incidents of the bar.
-    with django_assert_num_queries(10):
+    with django_assert_num_queries(11):
         admin.get(reverse("hosts"))
 
 
