@@ -340,7 +340,7 @@ def describe_effect(effect: CorrectionEffect, *, is_deletion: bool) -> list[str]
     if effect.reread and not effect.reread.targets:
         texts.append("No result that was read for this preview gets another series.")
     texts.append(
-        "Levels and changes of these series are evaluated again. Saved snapshots of studies stay as they are."
+        "Levels and changes of these series are evaluated again. Snapshots of reports stay as they are."
     )
     return texts
 

@@ -261,7 +261,7 @@ _STORED: Final[tuple[_Stored, ...]] = (
     ("default filter", User, "default_filter", _replace_in_filter),
     ("saved view", SavedView, "query", replace_in_query),
     ("pinned chart", PinnedChart, "query", replace_in_query),
-    ("study", Study, "panels", _replace_in_panels),
+    ("report", Study, "panels", _replace_in_panels),
     ("snapshot", StudySnapshot, "panels", _replace_in_panels),
 )
 

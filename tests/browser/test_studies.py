@@ -66,7 +66,7 @@ def test_chart_is_saved_as_a_study_and_deleted(visit: Callable[..., Watched]) ->
     page = visit("/scaling/?q=host:db-01").page
 
     page.click("summary:text-is('Save')")
-    page.get_by_role("link", name="Save as a study").click()
+    page.get_by_role("link", name="Save as a report").click()
     page.get_by_label("Title").fill("Kept in a browser")
     page.get_by_role("button", name="Save").click()
     page.wait_for_selector(".chart-box[data-drawn]")
@@ -152,7 +152,7 @@ def test_shared_study_is_readable_without_script(world: World, visit: Callable[.
 
     assert page.get_by_role("heading", level=2).inner_text() == "Matrix"
     assert page.locator("table").count() >= 1
-    page.get_by_role("link", name="Whole study").click()
+    page.get_by_role("link", name="Whole report").click()
     assert page.locator("[data-deferred]").count() == 5
 
 

@@ -118,12 +118,12 @@ TASKS: dict[str, tuple[str, list[Click], str, str]] = {
         [
             "nav.places a:text-is('Explore')",
             "summary:text-is('Save')",
-            ("link", "Save as a study"),
+            ("link", "Save as a report"),
             ("button", "^Save$"),
             ("button", "Create shared link"),
         ],
         r"/studies/\d+/$",
-        "Anyone with this link can read this study",
+        "Anyone with this link can read this report",
     ),
     "Get the commands that add a host": (
         "/",

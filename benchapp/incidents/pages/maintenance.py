@@ -214,7 +214,7 @@ def describe_effect(kind: str) -> str:
     """Return what a kind of planned event does."""
     if kind == PlannedEventKind.NOTE:
         return (
-            "Shown in the history charts of matching series, also in shared studies and images. Detection and "
+            "Shown in the history charts of matching series, also in shared reports and images. Detection and "
             "notifications do not change."
         )
     if kind == PlannedEventKind.MAINTENANCE:

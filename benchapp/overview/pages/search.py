@@ -60,7 +60,7 @@ _TITLES: Final[dict[SearchKind, str]] = {
     "host": "Hosts",
     "run": "Runs",
     "incident": "Incidents",
-    "study": "Studies",
+    "study": "Reports",
 }
 _MORE: Final[dict[SearchKind, str]] = {"host": "hosts", "run": "runs"}
 # Pages that show what matches a filter: label, view, has a metric.

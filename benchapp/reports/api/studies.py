@@ -1,4 +1,4 @@
-"""Studies and their shared snapshots."""
+"""Reports and their shared snapshots."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -78,7 +78,7 @@ class PanelInput(serializers.Serializer[Any]):
 
 
 class StudyInput(serializers.ModelSerializer[Any]):
-    """A new study."""
+    """A new report."""
 
     panels = PanelInput(many=True, required=False, help_text=f"at most {PANELS_MAXIMUM}")
 
@@ -89,7 +89,7 @@ class StudyInput(serializers.ModelSerializer[Any]):
 
 
 class StudyChanges(StudyInput):
-    """Changes to a study; omitted members are not changed."""
+    """Changes to a report; omitted members are not changed."""
 
     class Meta(StudyInput.Meta):
         extra_kwargs = {**StudyInput.Meta.extra_kwargs, "title": {"required": False}}
@@ -104,7 +104,7 @@ _COLUMNS: Final = {
 class StudyRowAnswer(ApiAnswer, kw_only=True, frozen=True):
     owner: Annotated[str | None, Meta(description="null for a sample")]
     panel_count: int
-    is_shared: Annotated[bool, Meta(description="the study has a shared link")]
+    is_shared: Annotated[bool, Meta(description="the report has a shared link")]
     created_at: Time
     updated_at: Time
     snapshot_at: Annotated[
@@ -122,21 +122,21 @@ class StudyAnswer(StudyRowAnswer, kw_only=True, frozen=True):
 
 @with_columns(StudyRowAnswer)
 class ListedStudyAnswer(ChosenColumns, kw_only=True, frozen=True):
-    """A study has the columns that `fields` names."""
+    """A report has the columns that `fields` names."""
 
 
 StudyPage = define_answer("StudyPage", AnswerPage, studies=Sequence[ListedStudyAnswer])
 
 
 class StudyParameters(PageParameters):
-    """Columns and page of the studies."""
+    """Columns and page of the reports."""
 
     columns = list_columns(ListedStudyAnswer)
     sort = time_order_parameter("updated_at")
 
 
 class Studies(ApiView):
-    """All studies."""
+    """All reports."""
 
     permission_classes = [MayReadOrEdit]
 
@@ -146,7 +146,7 @@ class Studies(ApiView):
         responses=in_formats(StudyPage, "the rows only"),
     )
     def get(self, request: Request) -> HttpResponseBase:
-        """List studies, most recently updated first by default."""
+        """List reports, most recently updated first by default."""
         wanted = read_parameters(request, StudyParameters)
         oldest_first = take_oldest_first(wanted)
         return answer_list(
@@ -163,7 +163,7 @@ class Studies(ApiView):
 
     @extend_schema(operation_id="create_study", request=StudyInput, responses={201: StudyAnswer})
     def post(self, request: Request) -> Response:
-        """Create a study; its owner is the user, or the owner of the token."""
+        """Create a report; its owner is the user, or the owner of the token."""
         refuse_parameters(request)
         wanted = read_body(request, StudyInput)
         with map_errors(_PROBLEMS):
@@ -174,19 +174,19 @@ class Studies(ApiView):
 
 
 class OneStudy(ApiView):
-    """One study."""
+    """One report."""
 
     permission_classes = [MayReadOrEdit]
 
     @extend_schema(operation_id="read_study", responses=StudyAnswer)
     def get(self, request: Request, study_id: int) -> HttpResponse:
-        """Read one study with its charts."""
+        """Read one report with its charts."""
         refuse_parameters(request)
         return answer_json(request, _describe_study(find_study(study_id)))
 
     @extend_schema(operation_id="change_study", request=StudyChanges, responses=StudyAnswer)
     def patch(self, request: Request, study_id: int) -> HttpResponse:
-        """Change title, text or charts of a study; given members replace the stored ones."""
+        """Change title, text or charts of a report; given members replace the stored ones."""
         refuse_parameters(request)
         study = find_study(study_id)
         check_mine(request, study)
@@ -198,7 +198,7 @@ class OneStudy(ApiView):
 
     @extend_schema(operation_id="delete_study", responses={204: None})
     def delete(self, request: Request, study_id: int) -> Response:
-        """Delete a study permanently; measurements are not affected."""
+        """Delete a report permanently; measurements are not affected."""
         refuse_parameters(request)
         check_mine(request, find_study(study_id))
         delete_study(study_id)
@@ -213,7 +213,7 @@ def find_study(study_id: int) -> Study:
 
 
 def check_mine(request: Request, study: Study) -> None:
-    """Reject editors who do not own the study; admins may change all."""
+    """Reject editors who do not own the report; admins may change all."""
     if read_api_token(request) is not None:
         return
     person = find_person(request)
@@ -260,7 +260,7 @@ class SnapshotAnswer(ApiAnswer, kw_only=True, frozen=True):
     taken_at: Time
     taken_by: str | None
     charts: Annotated[
-        Sequence[SnapshotChartAnswer], Meta(description="those that the study still has, in its order")
+        Sequence[SnapshotChartAnswer], Meta(description="those that the report still has, in its order")
     ]
     url: str
     page: str
@@ -273,14 +273,14 @@ class SnapshotImageParameters(Parameters):
 
 
 class PanelFreezer(Protocol):
-    """What draws the charts of a study with their current numbers."""
+    """What draws the charts of a report with their current numbers."""
 
     def __call__(self, request: HttpRequest, study: Study) -> Sequence[FrozenPanel]:
         """Return the charts; raises TooManyDrawings."""
 
 
 class StudySnapshotView(ApiView):
-    """The snapshot of a study."""
+    """The snapshot of a report."""
 
     permission_classes = [MayReadOrEdit]
     # Pages draw a snapshot with their templates, which this layer does not import: benchapp/urls.py sets it.
@@ -288,13 +288,13 @@ class StudySnapshotView(ApiView):
 
     @extend_schema(operation_id="read_study_snapshot", responses=SnapshotAnswer)
     def get(self, request: Request, study_id: int) -> HttpResponse:
-        """Read the snapshot of a study: each chart with the numbers of its moment."""
+        """Read the snapshot of a report: each chart with the numbers of its moment."""
         refuse_parameters(request)
         return answer_json(request, _describe(find_study(study_id)))
 
     @extend_schema(operation_id="take_study_snapshot", request=None, responses={201: SnapshotAnswer})
     def post(self, request: Request, study_id: int) -> Response:
-        """Store the charts of a study with their current numbers, in place of an earlier snapshot."""
+        """Store the charts of a report with their current numbers, in place of an earlier snapshot."""
         refuse_parameters(request)
         study = find_study(study_id)
         check_mine(request, study)
@@ -312,7 +312,7 @@ class StudySnapshotView(ApiView):
 
     @extend_schema(operation_id="delete_study_snapshot", responses={204: None})
     def delete(self, request: Request, study_id: int) -> Response:
-        """Delete the snapshot of a study, which shows current data again."""
+        """Delete the snapshot of a report, which shows current data again."""
         refuse_parameters(request)
         check_mine(request, find_study(study_id))
         if not remove_snapshot(study_id):
@@ -331,7 +331,7 @@ class StudySnapshotImageView(ApiView):
         responses={(200, CONTENT_TYPES["png"]): OpenApiTypes.BINARY},
     )
     def get(self, request: Request, study_id: int, place: int) -> HttpResponse:
-        """Read a chart of the snapshot of a study as PNG."""
+        """Read a chart of the snapshot of a report as PNG."""
         wanted = read_parameters(request, SnapshotImageParameters)
         content = read_snapshot_image(read_study(study_id), place, wanted["theme"])
         if content is None:

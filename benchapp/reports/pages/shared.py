@@ -91,7 +91,7 @@ RENDERING_MAXIMUM: Final = 8
 _RENDERING: Final = BoundedSemaphore(RENDERING_MAXIMUM)
 # Incidents are no part of a shared study.
 _IMAGE_OPTIONS: Final = ImageOptions(format="png", height=HEIGHT_DEFAULT, has_incidents=False)
-_NO_STUDY: Final = "Study not found: the shared link may have been revoked. Ask its owner for a new one."
+_NO_STUDY: Final = "Report not found: the shared link may have been revoked. Ask its owner for a new one."
 
 
 @require_safe

@@ -104,7 +104,7 @@ def snapshot_image(request: HttpRequest, study_id: int, place: int, theme: str) 
     """Return a chart of the snapshot of a study as PNG."""
     content = read_snapshot_image(read_study(study_id), place, theme)
     if content is None:
-        raise Http404(f"Study {study_id} has no snapshot with this chart.")
+        raise Http404(f"Report {study_id} has no snapshot with this chart.")
     return HttpResponse(content, content_type=CONTENT_TYPES["png"])
 
 
@@ -113,7 +113,7 @@ def find_study(study_id: int) -> Study:
     detail = read_study(study_id)
     if detail is None:
         raise Http404(
-            f"Study {study_id} does not exist. It may have been deleted, or the link belongs to another server."
+            f"Report {study_id} does not exist. It may have been deleted, or the link belongs to another server."
         )
     return detail
 
@@ -127,8 +127,8 @@ def may_edit(request: HttpRequest, study: Study) -> bool:
 
 def _format_title(count: int) -> str:
     if not count:
-        return "Studies"
-    return format_count(count, "study")
+        return "Reports"
+    return format_count(count, "report")
 
 
 def _make_shared_url(request: HttpRequest, study: Study) -> str:
@@ -185,7 +185,7 @@ def edit_study(request: HttpRequest, study_id: int) -> HttpResponse:
     except StudyChanged as problem:
         return _show_form(request, read_study(study_id) or detail, error=f"{problem}.", status=409)
     if request.POST.get("do", "save") == "save":
-        messages.success(request, "Study saved.", extra_tags="good")
+        messages.success(request, "Report saved.", extra_tags="good")
         return redirect("study", study_id=study_id)
     return redirect("edit_study", study_id=study_id)
 
@@ -197,7 +197,7 @@ def share(request: HttpRequest, study_id: int) -> HttpResponse:
     _find_mine(request, study_id)
     if request.POST.get("share") == "yes":
         share_study(study_id)
-        text = "Shared link created. Anyone with the link below can read this study."
+        text = "Shared link created. Anyone with the link below can read this report."
     else:
         stop_sharing(study_id)
         text = "Shared link revoked."
@@ -212,7 +212,7 @@ def change_snapshot(request: HttpRequest, study_id: int) -> HttpResponse:
     detail = _find_mine(request, study_id)
     if request.POST.get("snapshot") != "yes":
         remove_snapshot(study_id)
-        messages.success(request, "Snapshot deleted. The study shows current data.", extra_tags="good")
+        messages.success(request, "Snapshot deleted. The report shows current data.", extra_tags="good")
         return redirect("study", study_id=study_id)
     try:
         store_snapshot(study_id, freeze_panels(request, detail), by=read_person(request))
@@ -223,7 +223,7 @@ def change_snapshot(request: HttpRequest, study_id: int) -> HttpResponse:
         raise Http404(f"{problem}.") from problem
     else:
         messages.success(
-            request, "Snapshot taken. The study and its shared link show it from now on.", extra_tags="good"
+            request, "Snapshot taken. The report and its shared link show it from now on.", extra_tags="good"
         )
     return redirect("study", study_id=study_id)
 
@@ -234,7 +234,7 @@ def thumbnail(request: HttpRequest, study_id: int, place: int, theme: str) -> Ht
     """Draw a chart of a study as a small PNG for its form, with data at most five minutes old."""
     detail = _find_mine(request, study_id)
     if not 1 <= place <= len(detail.panels) or theme not in THEMES:
-        raise Http404(f"Study {study_id} has no such chart.")
+        raise Http404(f"Report {study_id} has no such chart.")
     panel = detail.charts[place - 1]
     options = ImageOptions(
         "png", THUMBNAIL_WIDTH, THUMBNAIL_HEIGHT, theme="dark" if theme == "dark" else "light"
@@ -258,7 +258,7 @@ def remove_study(request: HttpRequest, study_id: int) -> HttpResponse:
     """Delete a study; measurements are not affected."""
     detail = _find_mine(request, study_id)
     delete_study(study_id)
-    messages.success(request, f"Study “{detail.title}” deleted.", extra_tags="good")
+    messages.success(request, f"Report “{detail.title}” deleted.", extra_tags="good")
     return redirect("studies")
 
 
@@ -266,7 +266,7 @@ def _find_mine(request: HttpRequest, study_id: int) -> Study:
     detail = find_study(study_id)
     if not may_edit(request, detail):
         owner = f"belongs to {detail.owner_name}" if detail.owner_name else "is a sample"
-        raise PermissionDenied(f"This study {owner}. Only its owner and admins can change it.")
+        raise PermissionDenied(f"This report {owner}. Only its owner and admins can change it.")
     return detail
 
 

@@ -32,7 +32,7 @@ def address(name: str, study: Study) -> str:
 def test_empty_list_shows_what_to_do(editor: Client) -> None:
     page = Page(editor.get(reverse("studies")))
 
-    assert "Save as a study" in page.words
+    assert "Save as a report" in page.words
     assert reverse("add_study") in page.links
 
 
@@ -43,7 +43,7 @@ def test_list_of_studies_takes_one_query(viewer: Client, django_assert_num_queri
 
     with django_assert_num_queries(4):
         page = Page(viewer.get(reverse("studies")))
-    assert "5 studies" in page.words
+    assert "5 reports" in page.words
     assert "Study 4" in page.words
 
 
@@ -249,7 +249,7 @@ def test_study_of_someone_else_cannot_be_edited(editor: Client) -> None:
     assert address("edit_study", study) not in page.links
     assert "s" * 43 not in page.words
     assert refusal.status_code == 403
-    assert "This study belongs to grace" in Page(refusal).words
+    assert "This report belongs to grace" in Page(refusal).words
 
 
 def test_owner_without_the_role_editor_can_only_read() -> None:
