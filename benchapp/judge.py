@@ -73,7 +73,7 @@ class Transition:
 class Judged:
     """Result of one batch: evaluated series, written changes, updated incidents.
 
-    event_ids: incident events to notify about. transitions: changes with another state. has_notices: whether notices
+    event_ids: events of incidents. transitions: changes with another state. has_notices: whether notices
     were queued. reread_ids: of the series those whose history was only read again.
     """
 
@@ -274,10 +274,9 @@ def detect_and_notify(*, limit: int = JUDGED_AT_ONCE) -> Judged:
     judged = judge_due(limit=limit)
     reread = set(judged.reread_ids)
     event_ids = _select_news(judged, reread) if reread else judged.event_ids
-    if event_ids:
-        enqueue(event_ids)
+    has_notices = enqueue(event_ids)
     threshold_notices = notify_violations([each for each in judged.series_ids if each not in reread])
-    return replace(judged, has_notices=bool(event_ids or threshold_notices))
+    return replace(judged, has_notices=bool(has_notices or threshold_notices))
 
 
 def _select_news(judged: Judged, reread: set[int]) -> list[int]:

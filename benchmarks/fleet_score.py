@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
-from benchapp.models import Change, ChangeState, Incident, IncidentEvent, IncidentState, Notice
+from benchapp.models import Change, ChangeState, Incident, IncidentEvent, Notice, NoticeState, Phase
 from benchmarks.fleet_noise import Planted
 from benchmarks.fleet_world import World, find_run
 
@@ -15,7 +15,6 @@ _NEAR_RUNS: Final = 5
 # An incident is of what most of its changes are of; grouped as planted is one that is nearly all of it, and it alone.
 _MOSTLY: Final = 0.5
 _NEARLY_ALL: Final = 0.9
-_BAD_KINDS: Final = ("opened", "grew", "reopened")
 _NEWEST_RUNS: Final = 3
 
 
@@ -127,22 +126,23 @@ def describe_notices(world: World, *, weeks: float) -> Iterator[str]:
     """Yield rows of a table: notices a week, those that were false when sent, and false last ones.
 
     A notice of a regression is false if the newest three values of most of the changed metrics are nearer to the level
-    before. The last notice of an incident is false if it disagrees with the state of the incident.
+    before. The last notice of an incident is false if the incident is in another phase.
     """
     incidents = Incident.objects.select_related("merged_into").in_bulk()
     notices = [
-        (notice, incident.merged_into or incident, notice.body["facts"]["event"]["kind"])
-        for notice in Notice.objects.exclude(incident=None).order_by("id")
+        (notice, incident.merged_into or incident, Phase(notice.body["kind"].removeprefix("incident.")))
+        for notice in Notice.objects.filter(state=NoticeState.SENT).exclude(incident=None).order_by("id")
         for incident in [incidents[notice.incident_id or 0]]
     ]
     yield f"| notices to a subscriber of everything (a week) | | {len(notices)} ({len(notices) / weeks:.1f}) |"
-    for kind in _BAD_KINDS:
-        sent = [_is_bad(world, notice, incident) for notice, incident, of in notices if of == kind]
-        yield f"| notices “{kind}” (false when sent) | (0) | {len(sent)} ({sent.count(False)}) |"
-    last = {incident: kind in _BAD_KINDS for _, incident, kind in notices}
-    open_ = {one: one.state != IncidentState.RESOLVED and one.recovered_at is None for one in last}
-    bad, over = (sum(last[one] == value != open_[one] for one in last) for value in (True, False))
-    yield f"| last notice: bad though it is over; over though it is bad | 0; 0 | {bad}; {over} |"
+    sent = [_is_bad(world, notice, incident) for notice, incident, of in notices if of == Phase.WORSE]
+    yield f"| notices “worse” (false when sent) | (0) | {len(sent)} ({sent.count(False)}) |"
+    for phase in (Phase.INTERMITTENT, Phase.OVER):
+        yield f"| notices “{phase.label.lower()}” | | {sum(of == phase for *_, of in notices)} |"
+    last = {incident: phase for _, incident, phase in notices}
+    wrong = Counter(phase for incident, phase in last.items() if phase != incident.phase)
+    words = f"{wrong[Phase.WORSE]}; {wrong[Phase.OVER]}"
+    yield f"| last notice: worse, though it is not; over, though it is not | 0; 0 | {words} |"
 
 
 def _is_bad(world: World, notice: Notice, home: Incident) -> bool:

@@ -1,5 +1,6 @@
 """Incidents, events and subscriptions for the tests of notices: plain rows."""
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +16,7 @@ from benchapp.models import (
     Subscription,
     User,
 )
+from benchapp.notices.write.enqueue import enqueue
 from tests.factories import NOON, make_host, make_series, make_user, make_workload
 
 
@@ -26,6 +28,7 @@ def make_incident(
         "title": f"p99 latency up 38 % on {host}",
         "scope": f"host:{host}",
         "severity": "medium",
+        "course": "lasting",
         "started_at": NOON,
         "metric": metrics[0] if metrics else "",
         "relative": 0.38,
@@ -74,6 +77,14 @@ def make_change(incident: Incident | None, series: Series, **fields: Any) -> Cha
 def make_event(incident: Incident, kind: str = "opened", **fields: Any) -> IncidentEvent:
     """Make one line of an incident's timeline."""
     return IncidentEvent.objects.create(incident=incident, kind=kind, **{"at": NOON, **fields})
+
+
+def list_told(event_ids: Sequence[int]) -> list[str]:
+    """Queue the notices of these events, and return the phases that a subscriber of everything is told, in order."""
+    subscription = make_subscription(further_runs=0)
+    enqueue(event_ids)
+    told = Notice.objects.filter(subscription=subscription).order_by("pk")
+    return [kind.removeprefix("incident.") for kind in told.values_list("body__kind", flat=True)]
 
 
 def make_subscription(

@@ -214,7 +214,13 @@ def list_forms(parts: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
     }
     study = Study.objects.get()
     policy = {"metric": "iops", "threshold": "12", "filter": "host:db-7", "label": "", "reason": "noisy"}
-    email = {"channel": "email", "address": "c@example.org", "minimum_severity": "low", "digest_hour": "7"}
+    email = {
+        "channel": "email",
+        "address": "c@example.org",
+        "minimum_severity": "low",
+        "further_runs": "3",
+        "digest_hour": "7",
+    }
     passwords = {"password": PASSWORD, "password_again": PASSWORD}
     own = {
         "overview/pins/add": {"kind": "scaling", "query": "x=3"},

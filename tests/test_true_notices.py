@@ -9,11 +9,12 @@ from datetime import timedelta
 import numpy as np
 import pytest
 
-from benchapp.models import Change, ChangeState, Incident, IncidentEvent, IncidentState, Notice
-from benchapp.notices.write.incident_message import CLOSING_KINDS
+from benchapp.incidents.actions.triage import resolve_recovered
+from benchapp.models import Change, ChangeState, Incident, IncidentEvent, Notice, Subscription
+from benchapp.notices.write.enqueue import count_past_notices
 from tests.factories import NOON
 from tests.received_notices import make_subscription
-from tests.stories import silence_queue, tell_story
+from tests.stories import at_time, silence_queue, tell_story
 
 pytestmark = pytest.mark.django_db
 
@@ -39,28 +40,52 @@ def make_speeds(
     ]
 
 
-@pytest.mark.parametrize(("bad_runs", "loss", "spread"), [(3, 0.75, 0.01), (4, 0.5, 0.03), (4, 0.2, 0.01)])
-def test_few_bad_runs_are_reported_once_and_their_end_once(bad_runs: int, loss: float, spread: float) -> None:
+@pytest.mark.parametrize(
+    ("bad_runs", "loss", "spread"), [(3, 0.75, 0.01), (4, 0.5, 0.03), (4, 0.2, 0.01), (3, 0.5, 0.01)]
+)
+def test_few_bad_runs_are_told_to_those_who_ask_for_suspicions(
+    bad_runs: int, loss: float, spread: float
+) -> None:
+    Subscription.objects.update(further_runs=0)
     levels = [1.0] * 40 + [1 - loss] * bad_runs + [1.0] * 20
 
     told = tell_story(make_speeds(levels, spread=spread), step=STEP, judged=range(40, 70))
 
-    (opened_at, opened), (over_at, over) = told
-    assert (opened, over) == ("opened", "recovered")
-    assert opened_at < 40 + bad_runs
+    (suspected_at, suspected), (over_at, over) = told
+    assert (suspected, over) == ("suspected", "over")
+    assert suspected_at < 40 + bad_runs
     assert 40 + bad_runs < over_at <= 42 + bad_runs
-    assert Incident.objects.get().verdict == ""
+    incident = Incident.objects.get()
+    assert (incident.verdict, incident.phase) == ("", "over")
+    assert incident.relative == pytest.approx(-loss, abs=0.05)
+    with at_time(NOON + STEP * 70):
+        assert count_past_notices(Subscription.objects.get(), further_runs=[0, 3, 10]) == [2, 0, 0]
 
 
-def test_whoever_is_told_that_it_is_bad_again_is_told_that_it_is_over_again() -> None:
-    levels = [1.0] * 30 + ([0.75] * 8 + [1.0] * 8) * 4
+def test_regression_is_suspected_after_three_runs_and_told_after_six() -> None:
+    levels = [1.0] * 40 + [0.8] * 12 + [1.0] * 12
 
-    told = tell_story(make_speeds(levels), step=STEP, judged=range(30, 100))
+    told = tell_story(make_speeds(levels), step=STEP, judged=range(40, 64))
 
-    # The second reopening takes six bad runs, a third would take twelve.
-    kinds = ["opened", "recovered", "reopened", "recovered", "reopened", "recovered"]
-    assert [kind for _, kind in told] == kinds
-    assert Incident.objects.get().recovered_at
+    (worse_at, worse), (over_at, over) = told
+    assert (worse, over, over_at) == ("worse", "over", 54)
+    assert worse_at <= 45
+    assert IncidentEvent.objects.get(kind="opened").at < NOON + STEP * (worse_at - 2)
+
+
+def test_what_is_on_and_off_for_five_days_comes_and_goes() -> None:
+    levels = [1.0] * 30 + ([0.75] * 20 + [1.0] * 20) * 4
+
+    told = tell_story(make_speeds(levels), step=STEP, judged=range(30, 190))
+
+    assert [kind for _, kind in told] == ["worse", "over", "worse", "over", "intermittent"]
+    event = IncidentEvent.objects.get(kind="intermittent")
+    assert event.text == "3 times in 20 days"
+    incident = Incident.objects.get(is_regression=True)
+    assert (incident.phase, incident.recovered_at is not None) == ("intermittent", True)
+    with at_time(NOON + STEP * 190 + timedelta(days=15)):
+        resolve_recovered()
+    assert Incident.objects.get(is_regression=True).phase == "over"
 
 
 def test_weekly_pattern_closes_an_incident_once_when_it_becomes_known() -> None:
@@ -73,11 +98,8 @@ def test_weekly_pattern_closes_an_incident_once_when_it_becomes_known() -> None:
     )
 
     # The pattern is known after 21 days, 168 runs, and counts from the next evaluation on, that of run 175.
-    assert [run for run, _ in told if run >= 144] == [144]
-    assert told[-1] == (144, "recovered")
-    assert list(IncidentEvent.objects.filter(kind="resolved").values_list("at", flat=True)) == [
-        NOON + timedelta(days=21, hours=21, minutes=1)
-    ]
+    assert told[-1][1] == "over"
+    assert [kind for run, kind in told if run > 160] in ([], ["over"])
     assert not Change.objects.filter(is_regression=True).exclude(state=ChangeState.WITHDRAWN).exists()
 
 
@@ -94,11 +116,10 @@ def test_last_word_of_every_incident_is_that_it_is_over(seed: int) -> None:
 
     assert told
     for run, kind in told:
-        assert kind in CLOSING_KINDS or min(levels[run - 2 : run + 1]) < 1
+        assert kind != "worse" or min(levels[run - 2 : run + 1]) < 1
     last = {
         notice.incident: notice.body["kind"].removeprefix("incident.")
         for notice in Notice.objects.order_by("pk")
     }
-    assert set(last.values()) <= CLOSING_KINDS
-    for incident in last:
-        assert incident.state == IncidentState.RESOLVED or incident.recovered_at
+    for incident, phase in last.items():
+        assert phase == incident.phase != "worse"

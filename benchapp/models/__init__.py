@@ -65,9 +65,11 @@ from benchapp.models.host import (
 )
 from benchapp.models.incident import (
     UNRESOLVED,
+    Course,
     Incident,
     IncidentEvent,
     IncidentState,
+    Phase,
     Severity,
     Verdict,
     label_link,
@@ -124,6 +126,8 @@ from benchapp.models.study import (
 )
 from benchapp.models.submission import REREAD, Attempt, Kind, State, Submission
 from benchapp.models.subscription import (
+    CONFIRMED_RUNS,
+    FURTHER_RUNS_MAXIMUM,
     WITHHELD,
     Channel,
     EmailAddress,
@@ -143,11 +147,13 @@ from benchapp.models.wanted_schedule import (
 __all__ = [
     "BROWSER_ZONE",
     "CONFIRMATION_RUNS_MAXIMUM",
+    "CONFIRMED_RUNS",
     "DAILY_SHARE_DEFAULT",
     "DAILY_SHARE_MAXIMUM",
     "DELETED_RUNS_KEPT",
     "ENVIRONMENT_FIELDS",
     "FOLLOWED",
+    "FURTHER_RUNS_MAXIMUM",
     "LAYOUT_FIELDS",
     "OPEN_REQUEST_STATES",
     "PRICE_AMOUNTS",
@@ -176,6 +182,7 @@ __all__ = [
     "CorrectionKind",
     "CorrectionLogEntry",
     "CorrectionState",
+    "Course",
     "DailyPoint",
     "DeletedRun",
     "DetectionDryRun",
@@ -206,6 +213,7 @@ __all__ = [
     "Notice",
     "NoticeState",
     "PanelKind",
+    "Phase",
     "PinnedChart",
     "PlannedEvent",
     "PlannedEventAction",

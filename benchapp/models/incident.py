@@ -35,6 +35,23 @@ class Verdict(models.TextChoices):
     NOISE = "noise", "Noise"
 
 
+class Course(models.TextChoices):
+    """How an incident goes on while it is unresolved."""
+
+    SUSPECTED = "suspected", "Suspected: not confirmed by further runs"
+    LASTING = "lasting", "Lasting: confirmed by further runs"
+    INTERMITTENT = "intermittent", "Comes and goes"
+
+
+class Phase(models.TextChoices):
+    """What notices state of an incident. A notice is one change of it."""
+
+    SUSPECTED = "suspected", "Suspected"
+    WORSE = "worse", "Worse"
+    INTERMITTENT = "intermittent", "Comes and goes"
+    OVER = "over", "Over"
+
+
 class Severity(models.TextChoices):
     """How serious an incident is, from size, breadth and confidence."""
 
@@ -59,7 +76,8 @@ class Incident(models.Model):
     unaffected_hosts, is_near, text}], most likely cause first; hosts_* count other hosts with the same environment
     change; is_near: it coincides within a run.
     link: a ticket, an http or https URL; link_label: its short name, "" for one taken from the URL.
-    recovered_at: of the first run that is back at the level before; its event has when that was found.
+    recovered_at: of the first run that is back at the level before, or when its last change was withdrawn; its event
+    has when that was found. course: how it goes on, from which `phase` follows.
     is_open: neither resolved, recovered nor merged, calculated by PostgreSQL: every count, mark and list of open
     incidents uses it. snoozed_until: no notices until then.
     planned_event: the expected change that muted it when it was opened.
@@ -73,6 +91,7 @@ class Incident(models.Model):
     verdict = models.CharField(max_length=11, choices=Verdict, blank=True, default=Verdict.NONE)
     severity = models.CharField(max_length=6, choices=Severity)
     has_manual_severity = models.BooleanField(default=False)
+    course = models.CharField(max_length=12, choices=Course, default=Course.SUSPECTED)
     is_regression = models.BooleanField(default=True)
     started_at = models.DateTimeField()
     metric = models.CharField(max_length=30, blank=True, default="")
@@ -140,6 +159,16 @@ class Incident(models.Model):
         return self.metric_sizes[0]["high"] if self.metric_sizes else None
 
     @property
+    def phase(self) -> Phase:
+        """Return what notices state of it."""
+        is_unresolved = self.state in UNRESOLVED and self.merged_into_id is None
+        if is_unresolved and self.course == Course.INTERMITTENT:
+            return Phase.INTERMITTENT
+        if not is_unresolved or self.recovered_at is not None:
+            return Phase.OVER
+        return Phase.WORSE if self.course == Course.LASTING else Phase.SUSPECTED
+
+    @property
     def is_muted(self) -> bool:
         """Return whether an expected change resolved it, without notifications, and nobody reopened it since."""
         return self.planned_event_id is not None
@@ -167,8 +196,8 @@ def label_link(link: str, label: str) -> str:
 class IncidentEvent(models.Model):
     """One event of an incident: its activity, its audit trail, and the earlier values for undo.
 
-    kind: opened, grew, confirmed, withdrawn, recovered, reopened, acknowledged, resolved, assigned, commented, linked,
-    rated, snoozed, merged, split, moved, accepted, undone. by: null for automatic events.
+    kind: opened, grew, confirmed, withdrawn, recovered, reopened, intermittent, acknowledged, resolved, assigned,
+    commented, linked, rated, snoozed, merged, split, moved, accepted, undone. by: null for automatic events.
     before: earlier values, for undo.
     """
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from django.contrib.postgres.fields import ArrayField
+from django.core.validators import MaxValueValidator
 from django.db import models
 
 from benchapp.catalog.metrics import CATALOG
@@ -16,6 +17,11 @@ from benchapp.models.series import Series
 
 # Outcome in the log of a notice dropped because its address is not confirmed; counted by notices.read.subscriptions.
 WITHHELD: Final = "not sent: the address was not confirmed within a day"
+
+
+# Further runs that confirm a suspected regression, and the most that a subscription can ask for.
+CONFIRMED_RUNS: Final = 3
+FURTHER_RUNS_MAXIMUM: Final = 50
 
 
 class Channel(models.TextChoices):
@@ -43,9 +49,11 @@ class Subscription(Resource):
     """One address and its notification settings.
 
     address: an e-mail address, a URL, or an Apprise URL. secret: signs webhooks; shown once. filter: in the filter
-    language. metrics: of incidents, all if empty. thresholds: as `benchapp.catalog.thresholds` writes them.
-    layout_question: query string of Choose a layout whose answer is watched, "" for none. is_digest: once a day at
-    digest_hour instead of at once. quiet_from_hour, quiet_to_hour: notices wait for the end of these hours (UTC).
+    language. further_runs: after the suspicion of a regression until its notice: 0 reports suspected ones, up to 3
+    confirmed ones, more certain ones. metrics: of incidents, all if empty. thresholds: as
+    `benchapp.catalog.thresholds` writes them. layout_question: query string of Choose a layout whose answer is watched,
+    "" for none. is_digest: once a day at digest_hour instead of at once. quiet_from_hour, quiet_to_hour: notices wait
+    for the end of these hours (UTC).
     failures: consecutive; at FAILURES_MAXIMUM it is paused with a reason.
 
     Only of rows of `benchapp.notices.read`: waiting: queued notices; last_at: when the last one was sent,
@@ -56,7 +64,8 @@ class Subscription(Resource):
 
     FAILURES_MAXIMUM = 20
     given = (
-        *("channel", "address", "filter", "minimum_severity", "metrics", "thresholds", "layout_question"),
+        *("channel", "address", "filter", "minimum_severity", "further_runs", "metrics", "thresholds"),
+        "layout_question",
         *("notify_incidents", "notify_silent_hosts", "is_digest", "digest_hour"),
         *("quiet_from_hour", "quiet_to_hour"),
     )
@@ -75,6 +84,9 @@ class Subscription(Resource):
     secret = models.CharField(max_length=100, blank=True, default="")
     filter = models.CharField(max_length=2000, blank=True, default="")
     minimum_severity = models.CharField(max_length=6, default="low")
+    further_runs = models.PositiveSmallIntegerField(
+        default=CONFIRMED_RUNS, validators=[MaxValueValidator(FURTHER_RUNS_MAXIMUM)]
+    )
     metrics = ArrayField(models.CharField(max_length=30), default=list, blank=True)
     thresholds = ArrayField(models.CharField(max_length=60), default=list, blank=True)
     layout_question = models.CharField(max_length=2000, blank=True, default="")

@@ -50,7 +50,17 @@ from benchapp.framework.write.conflicts import BadValue
 from benchapp.incidents.read.incidents import IncidentFilter, Tab, list_incidents
 from benchapp.layouts.rules.answers import LayoutFacts, RememberedAnswer
 from benchapp.layouts.rules.ranking import Verdict
-from benchapp.models import Channel, Incident, Role, Scope, Severity, StoredLayoutAnswer, Subscription, User
+from benchapp.models import (
+    FURTHER_RUNS_MAXIMUM,
+    Channel,
+    Incident,
+    Role,
+    Scope,
+    Severity,
+    StoredLayoutAnswer,
+    Subscription,
+    User,
+)
 from benchapp.models.coverage import read_stored_threshold
 from benchapp.notices.read import (
     VIOLATIONS_SHOWN,
@@ -79,6 +89,12 @@ class SubscriptionInput(serializers.ModelSerializer[Any]):
 
     channel = ChoiceParameter(choices=Channel.values)
     minimum_severity = serializers.CharField(required=False, help_text="low, medium or high")
+    further_runs = serializers.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=FURTHER_RUNS_MAXIMUM,
+        help_text="from the suspicion of a regression to its notice: 0 suspected, up to 3 confirmed, more certain ones",
+    )
     metrics = serializers.ListField(
         child=ChoiceParameter(choices=JUDGED_METRICS),
         required=False,

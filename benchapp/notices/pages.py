@@ -20,7 +20,7 @@ from benchapp.framework.pages.list_entries import ResourceForm
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.queue import wake_notify
 from benchapp.framework.write.conflicts import BadValue
-from benchapp.models import Channel, Role, Severity, StoredLayoutAnswer, Subscription
+from benchapp.models import CONFIRMED_RUNS, Channel, Role, Severity, StoredLayoutAnswer, Subscription
 from benchapp.notices.channels.transport import get_transport
 from benchapp.notices.read import (
     NOTICES_SHOWN,
@@ -32,6 +32,7 @@ from benchapp.notices.read import (
 )
 from benchapp.notices.write import email_confirmation
 from benchapp.notices.write.email_confirmation import MailRefused, ask_confirmation
+from benchapp.notices.write.enqueue import PAST_DAYS, count_past_notices
 from benchapp.notices.write.subscriptions import (
     NotConfirmed,
     change_subscription,
@@ -117,11 +118,13 @@ class SubscriptionForm(ResourceForm):
         labels: Final = {
             "notify_incidents": "Notify about incidents",
             "notify_silent_hosts": "Notify about silent and failing hosts",
+            "further_runs": "Further runs before a notice",
             "is_digest": "Daily digest",
         }
         help_texts: Final = {
             "address": f"{', '.join(_ADDRESSES)}.",
             "filter": "Filter bar syntax: host:db-* volume_type:gp3. Empty: everything.",
+            "further_runs": "0: suspected regressions, at once. 3: confirmed ones. More: certain ones.",
             "notify_incidents": "",
             "notify_silent_hosts": "",
         }
@@ -182,8 +185,11 @@ def add_subscription(request: HttpRequest) -> HttpResponse:
 def subscription(request: HttpRequest, subscription_id: int) -> HttpResponse:
     """Show one subscription with its delivery log."""
     row = _find(request, subscription_id)
+    asked = sorted({0, CONFIRMED_RUNS, 10, row.further_runs})
     context = {
         "subscription": row,
+        "past_notices": zip(asked, count_past_notices(row, further_runs=asked), strict=True),
+        "past_days": PAST_DAYS,
         "is_own": row.owner_id == read_person(request).pk,
         "is_signed": get_transport(row.channel).is_signed,
         "lacks_email": row.channel == Channel.EMAIL and settings.EMAIL_SERVER is None,

@@ -162,7 +162,7 @@ def test_column_is_a_field_with_a_name_and_its_places_in_templates(db: None, tmp
     span = {"from_at": now.isoformat(), "to_at": (now + timedelta(days=1)).isoformat()}
     policy = {"metric": "iops", "smallest_change": 0.2, "filter": "host:db-1", "reason": "noisy"}
     hook = {"channel": "slack", "address": "https://hooks.example.org/x", "filter": "host:db-1"}
-    times = {"minimum_severity": "low", "digest_hour": "7"}
+    times = {"minimum_severity": "low", "further_runs": "3", "digest_hour": "7"}
     event = {"kind": "change", **span, "filter": "host:db-1", "reason": "new rack"}
     lists = [
         (

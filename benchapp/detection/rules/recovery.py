@@ -27,7 +27,7 @@ _SURE_ERRORS: Final = 3.0
 _SPREADS_MAXIMUM: Final = 5.0
 # Common share of the steps up to which they are back, and from which they are there again.
 _BACK_SHARE: Final = 0.25
-_AGAIN_SHARE: Final = 0.75
+AGAIN_SHARE: Final = 0.75
 # Share of the step by which a series may be beyond either level: one that improved does not outweigh one that is bad.
 _BEYOND: Final = 0.5
 # Share of a step that an improvement may leave, to be the recovery from it.
@@ -169,7 +169,7 @@ def measure_return(
     runs = _count_returned(shares)
     has_returned = (
         sum(shares[-runs:]) / runs <= _LEFT_SHARE
-        and max(newest) <= _AGAIN_SHARE
+        and max(newest) <= AGAIN_SHARE
         and _compare_return(shares[-runs - 1 :], spread=share_spread, correlation=correlation)
         >= _RETURN_LOG_RATIO
     )
@@ -240,20 +240,20 @@ def have_returned(levels: Sequence[ChangedLevel]) -> bool:
 
 
 def have_changed_again(
-    levels: Sequence[ChangedLevel], *, runs: int = RUNS_MINIMUM, is_detected: bool = False
+    levels: Sequence[ChangedLevel], *, runs: int = RUNS_MINIMUM, least_share: float = AGAIN_SHARE
 ) -> bool:
     """Return whether the newest runs of changed levels are, by the weight of all, at the levels after the change.
 
     runs: that must be there, the newest 3 of them, too; more are compared if few or noisy series do not suffice.
-    is_detected: a detected change is certain without them.
+    least_share: of the steps that must be there.
     """
     # The noise of the level to which they had returned: that after the change may include both levels.
     spreads = [level.before_spread for level in levels]
     for compared in range(RUNS_MINIMUM, max((len(level.newest) for level in levels), default=0) + 1):
         share = _measure_share(levels, spreads, compared)
-        if share is None or share.mean <= _AGAIN_SHARE:
+        if share is None or share.mean <= least_share:
             return False
-        is_certain = is_detected or share.mean - _SURE_ERRORS * share.error > _BACK_SHARE
+        is_certain = share.mean - _SURE_ERRORS * share.error > _BACK_SHARE
         if compared >= runs and is_certain:
             return True
     return False

@@ -47,6 +47,7 @@ _FIELDS: Final = (
         "has_manual_severity",
         "merged_into_id",
         "planned_event_id",
+        "course",
     ),
     *_TIMES,
 )

@@ -63,7 +63,7 @@ from benchapp.incidents.read.incidents import (
     list_incidents,
     read_incident,
 )
-from benchapp.models import Change, Incident, IncidentState, Role, Severity, User, Verdict
+from benchapp.models import Change, Incident, IncidentState, Phase, Role, Severity, User, Verdict
 from benchapp.models.incident import LINK_LABEL_MAXIMUM
 
 VerdictName = Annotated[str, Meta(extra_json_schema={"enum": [each.value for each in Verdict if each]})]
@@ -133,6 +133,7 @@ class IncidentRowAnswer(ApiAnswer, kw_only=True, frozen=True):
     title: str
     scope: Annotated[str, Meta(description="pool:NAME or host:NAME; empty for several")]
     state: IncidentState
+    phase: Annotated[Phase, Meta(description="what notices state of it")]
     verdict: VerdictName | None
     severity: Severity
     has_manual_severity: Annotated[bool, Meta(description="an editor set the severity")]

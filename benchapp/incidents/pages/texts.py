@@ -43,7 +43,8 @@ STATES: Final = {
 }
 _ACTIONS: Final = {
     "opened": "opened",
-    "grew": "raised severity",
+    "grew": "found it larger",
+    "intermittent": "found that it comes and goes",
     "confirmed": "confirmed",
     "withdrawn": "withdrew changes",
     "recovered": "detected recovery",

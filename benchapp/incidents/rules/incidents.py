@@ -213,15 +213,15 @@ def judge_severity(sizes: Sequence[MetricSize], *, series: int, reach: float, is
     sizes: by metric, the typical one first. series: number of affected ones. reach: affected share of the host, pool or
     volume type, 0 to 1. is_confirmed: whether any change is. The size is the largest median of the metrics that changed
     in at least half as many series as the typical one: neither a metric that hardly changed nor a single outlier
-    decides. An incident with a wide reach is one step higher, unless its changes are below the threshold; one without a
-    confirmed change is one step lower.
+    decides. An incident with a wide reach is one step higher, unless its changes are below the threshold; another one
+    without a confirmed change is one step lower.
     """
     size = max(one.multiple for one in sizes if one.series >= _FREQUENT * sizes[0].series)
     rank = 2 if size >= _HUGE else 1 if size >= _LARGE else 0
     is_wide = series >= _WIDE_SERIES or (series > 1 and reach >= _WIDE_REACH)
     if is_wide and size >= _SMALL:
         rank += 1
-    if rank and not is_confirmed:
+    elif rank and not is_confirmed:
         rank -= 1
     return _RANKS[min(rank, 2)]
 

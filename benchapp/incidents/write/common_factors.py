@@ -5,15 +5,14 @@ For a pool, whose hosts share series: which of its hosts changed.
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
-from statistics import median
+from datetime import datetime
+from statistics import median, median_low
 from typing import Any, Final
 
 from django.db import connection
-from django.db.models import Max, Min, Q, QuerySet
+from django.db.models import QuerySet
 from psycopg import sql
 
 from benchapp.catalog.dimensions import DIMENSIONS, SERIES_DIMENSIONS, describe_pattern, name_pattern
@@ -21,7 +20,7 @@ from benchapp.catalog.grammar import write_value
 from benchapp.catalog.metrics import CATALOG, format_integer
 from benchapp.detection.rules.baselines import DRIFT_METHOD
 from benchapp.incidents.rules.incidents import CommonFactor, find_common_factors, find_event_window
-from benchapp.models import LAYOUT_FIELDS, Change, ChangeState, Incident, Series, Target
+from benchapp.models import LAYOUT_FIELDS, Change, ChangeState, Incident, Series
 
 # Changes that are read; a host of a pool is affected in all of them or in none.
 _CHANGES_MAXIMUM: Final = 50
@@ -252,47 +251,45 @@ def _entry(dimension: str, value: str, share: float, text: str) -> dict[str, Any
     return {"dimension": dimension, "value": value, "share": round(share, 4), "text": text}
 
 
-def _match_layouts(target_ids: Collection[int]) -> Q:
-    """Return the condition on series with the layout of one of these targets, of any name."""
-    layouts = set(Target.objects.filter(pk__in=target_ids).values_list(*LAYOUT_FIELDS))
-    matches = (Q(**dict(zip(LAYOUT_FIELDS, layout, strict=True))) for layout in layouts)
-    return reduce(or_, matches, Q(pk__in=()))
-
-
 def _compare_elsewhere(
     incident: Incident, scope: str, changed: Sequence[Mapping[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """Yield whether the same workload and layout changed elsewhere at that time."""
-    same = Series.objects.filter(
-        _match_layouts({cell["target_id"] for cell in changed}),
-        workload_id__in={cell["workload_id"] for cell in changed},
-        detection_results__isnull=False,
-    ).exclude(scope=scope)
-    others = set(same.values_list("scope", flat=True).distinct()[:_CELLS_MAXIMUM])
-    if not others:
-        return
-    changed_count = (
-        Change.objects.filter(series__in=same, series__scope__in=others, is_regression=incident.is_regression)
-        .exclude(state__in=(ChangeState.WITHDRAWN, ChangeState.SUSPECTED))
-        .filter(started_at__range=_find_time(incident))
-        .values("series__scope")
+    """Yield whether the same workload and layout changed elsewhere, significantly, around the start."""
+    rows = Series.objects.filter(pk__in=[cell["id"] for cell in changed])
+    known = set(rows.values_list("workload_id", *LAYOUT_FIELDS))
+    others = (
+        Series.objects.filter(
+            workload_id__in={workload_id for workload_id, *_ in known}, detection_results__isnull=False
+        )
+        .exclude(scope=scope)
         .distinct()
-        .count()
+        .values_list("pk", "scope", "workload_id", *LAYOUT_FIELDS)[:_CELLS_MAXIMUM]
     )
+    same = {series_id: of for series_id, of, *identity in others if tuple(identity) in known}
+    peers_count = len(set(same.values()))
+    if not same:
+        return
+    began, window = _find_start(incident), find_event_window(read_intervals(incident))
+    significant = (
+        Change.objects.filter(series__in=same, is_regression=incident.is_regression)
+        .filter(started_at__range=(began - window, began + window))
+        .exclude(state=ChangeState.WITHDRAWN)
+        .exclude(incident=None)
+    )
+    also = {same[series_id] for series_id in significant.values_list("series_id", flat=True)}
     kind = "pool" if scope.startswith("pool:") else "host"
-    share = changed_count / len(others)
-    peers = f"{format_integer(len(others))} peer{'s' if len(others) > 1 else ''} with the same workload and layout"
-    if changed_count:
-        text = f"{format_integer(changed_count)} of {peers} also changed"
+    share = len(also) / peers_count
+    peers = f"{format_integer(peers_count)} peer{'s' if peers_count > 1 else ''} with the same workload and layout"
+    if also:
+        text = f"{format_integer(len(also))} of {peers} also changed"
     else:
         text = f"only this {kind} ({peers} unaffected)"
     yield _entry(kind, scope.partition(":")[2], 1 - share, text)
 
 
-def _find_time(incident: Incident) -> tuple[Any, Any]:
-    span = Change.objects.filter(incident=incident).aggregate(first=Min("started_at"), last=Max("started_at"))
-    window = find_event_window(read_intervals(incident))
-    return span["first"] - window, span["last"] + window
+def _find_start(incident: Incident) -> datetime:
+    """Return the median start of the changes of an incident."""
+    return median_low(Change.objects.filter(incident=incident).values_list("started_at", flat=True))
 
 
 def read_intervals(incident: Incident) -> list[float]:

@@ -39,15 +39,12 @@ from benchapp.incidents.write.candidates import (
 from benchapp.incidents.write.incidents import (
     COVERED_SHARE,
     Events,
-    are_bad,
-    count_bad_runs,
     has_regressed_again,
     has_unresolved_incidents,
     make_incident,
     measure_sizes,
     refresh_incidents,
-    reopen_incident,
-    update_recoveries,
+    update_courses,
 )
 from benchapp.incidents.write.merging import find_wide_factor, has_other_factors, merge_incidents, merge_wide
 from benchapp.models import (
@@ -295,8 +292,6 @@ def _absorb(incident: Incident, events: Events) -> bool:
     merge_incidents(
         incident, parts, by=None, text=f"{count} merged: steps of the gradual change", now=events.now
     )
-    for other in parts:
-        events.drop(other.pk)
     return True
 
 
@@ -361,15 +356,14 @@ def _open_for_drift(
     )
     incident.save()
     text = f"gradual change; expected: {expected.reason}" if expected else "gradual change"
-    events.add(incident, "opened", text=text, is_notified=is_regression and expected is None)
+    events.add(incident, "opened", text=text)
     return incident
 
 
-# Time after the resolution in which the same series reopen the incident.
-_RECURRENCE: Final = timedelta(days=14)
+# Runs of some series of an incident that is over until the others are expected to have changed, too.
+_DECIDING_RUNS: Final = 5
 # Share of the changed metrics that were in the incident; less indicates another event.
 _RECURRED_SHARE: Final = 0.5
-_RECURRING: Final = (Verdict.FIXED, Verdict.REAL, Verdict.ENVIRONMENT, Verdict.NOISE)
 
 
 def read_spans(scope: str, *, is_regression: bool) -> list[IncidentSpan]:
@@ -387,25 +381,19 @@ def read_spans(scope: str, *, is_regression: bool) -> list[IncidentSpan]:
     return [IncidentSpan(*row) for row in rows]
 
 
-def find_recurred(significant: Sequence[Candidate], *, now: datetime) -> Incident | None:
-    """Return the incident of which most series changed again in the same direction; locked.
+def find_recurred(significant: Sequence[Candidate]) -> Incident | None:
+    """Return the unresolved incident of which most series changed again in the same direction; locked.
 
-    It was resolved within 14 days, or is open and has recovered, or was reopened since the changes began.
+    It has recovered, or was reopened since the changes began. What is resolved is over. Raises _Undecided.
     """
-    resolved = Q(
-        incident__state=IncidentState.RESOLVED,
-        incident__verdict__in=_RECURRING,
-        incident__resolved_at__gte=now - _RECURRENCE,
-    )
     since = min(candidate.at for candidate in significant)
     reopened = IncidentEvent.objects.filter(kind="reopened", undone_at=None, at__gte=since)
-    recovered = ~Q(incident__state=IncidentState.RESOLVED) & (
-        Q(incident__recovered_at__isnull=False) | Q(incident__in=reopened.values("incident"))
-    )
+    recovered = Q(incident__recovered_at__isnull=False) | Q(incident__in=reopened.values("incident"))
     cells = {(candidate.series_id, candidate.metric) for candidate in significant}
     rows = (
         Change.objects.filter(
-            resolved | recovered,
+            recovered,
+            incident__state__in=UNRESOLVED,
             series_id__in={series_id for series_id, _ in cells},
             is_regression=significant[0].is_regression,
             incident__merged_into=None,
@@ -425,7 +413,19 @@ def find_recurred(significant: Sequence[Candidate], *, now: datetime) -> Inciden
     if len(affected & {series_id for series_id, _ in cells}) >= COVERED_SHARE * len(affected):
         return incident
     # Also where the changes of the others are not found yet.
-    return incident if incident.recovered_at is not None and has_regressed_again(incident) else None
+    if incident.recovered_at is not None and has_regressed_again(incident):
+        return incident
+    if any(_is_fresh(candidate) for candidate in significant):
+        raise _Undecided
+    return None
+
+
+class _Undecided(Exception):
+    """Further runs decide whether an incident is bad again, or these changes are another one."""
+
+
+def _is_fresh(candidate: Candidate) -> bool:
+    return candidate.newest_at - candidate.at < _DECIDING_RUNS * timedelta(seconds=candidate.interval_s)
 
 
 # Changes that began longer before the newest run of their series (an import, a new method) are history: recorded as
@@ -447,15 +447,17 @@ def find_open_incident(together: Sequence[Candidate], spans: Sequence[IncidentSp
 def assign_to_incident(
     significant: Sequence[Candidate], known_id: int | None, expected: PlannedEvent | None, *, events: Events
 ) -> int | None:
-    """Assign significant changes to the known incident, a reopened one, or a new one; return its id.
+    """Assign significant changes to the known incident, one of the same series, or a new one; return its id.
 
-    None: they wait until they last long enough to reopen an incident.
+    None: they wait.
     """
     incident_id = known_id
-    if incident_id is None and expected is None and (recurred := find_recurred(significant, now=events.now)):
-        if not _reopen(recurred, significant, events):
+    if incident_id is None and expected is None:
+        try:
+            recurred = find_recurred(significant)
+        except _Undecided:
             return None
-        incident_id = recurred.pk
+        incident_id = recurred.pk if recurred else None
     if incident_id is None:
         incident_id = _open(significant, expected, events)
     Change.objects.filter(pk__in=[candidate.change_id for candidate in significant]).update(
@@ -464,26 +466,32 @@ def assign_to_incident(
     return incident_id
 
 
-def _reopen(recurred: Incident, significant: Sequence[Candidate], events: Events) -> bool:
-    """Reopen an incident unless it is open, if these changes last long enough; return whether it is open."""
-    is_over = recurred.state == IncidentState.RESOLVED or recurred.recovered_at is not None
-    if not is_over:
-        return True
-    change_ids = [candidate.change_id for candidate in significant]
-    if not are_bad(change_ids, runs=count_bad_runs(recurred)):
-        return False
-    reopen_incident(recurred, events, text="the same series changed again")
-    return True
+def _find_earlier(significant: Sequence[Candidate]) -> int | None:
+    """Return the newest resolved incident in which most of these metrics changed in the same direction."""
+    cells = {(candidate.series_id, candidate.metric) for candidate in significant}
+    rows = Change.objects.filter(
+        series_id__in={series_id for series_id, _ in cells},
+        is_regression=significant[0].is_regression,
+        incident__state=IncidentState.RESOLVED,
+        incident__merged_into=None,
+    )
+    found = rows.values_list("incident_id", "series_id", "metric").distinct()
+    counts = Counter(incident_id for incident_id, *cell in found if tuple(cell) in cells)
+    known = [
+        incident_id or 0 for incident_id, count in counts.items() if count >= _RECURRED_SHARE * len(cells)
+    ]
+    return max(known, default=None)
 
 
 def _open(significant: Sequence[Candidate], expected: PlannedEvent | None, events: Events) -> int:
     is_history = all(candidate.newest_at - candidate.at > _HISTORY for candidate in significant)
-    is_notified = not (expected or is_history or not significant[0].is_regression)
     text = ""
     if expected:
         text = f"expected: {expected.reason}"
     elif is_history:
         text = "found in history: began more than 30 days before the newest run"
+    elif earlier := _find_earlier(significant):
+        text = f"the same series as in incident {earlier}"
     is_over = bool(expected) or is_history
     incident = Incident(
         scope=significant[0].scope,
@@ -493,7 +501,7 @@ def _open(significant: Sequence[Candidate], expected: PlannedEvent | None, event
         resolved_at=events.now if is_over else None,
         planned_event_id=expected.pk if expected else None,
     )
-    return make_incident(incident, significant, events=events, text=text, is_notified=is_notified)
+    return make_incident(incident, significant, events=events, text=text)
 
 
 @transaction.atomic
@@ -513,7 +521,7 @@ def group_changes(
     lock_incidents()
     events = Events(timezone.now())
     if not touched:
-        return tuple(sorted(update_recoveries(series_ids, events))), events.list_to_notify()
+        return tuple(sorted(update_courses(series_ids, events))), tuple(events.ids)
     scopes = sorted({scope for scope, *_ in touched})
     known = {incident_id for _, incident_id, *_ in touched if incident_id is not None}
     around = min(started_at for _, _, started_at, *_ in touched)
@@ -524,7 +532,6 @@ def group_changes(
         joined |= _assign_pooled(read_pooled_candidates(scopes, around=around), events)
     # After the changes of level, which explain some drifts.
     joined |= assign_drifts(series_ids, events)
-    recovered = update_recoveries({*series_ids, *(series_id for *_, series_id in touched)}, events)
     refresh_incidents(known | joined, events)
     # Steps of several hosts at once are no part of the drift of one of them, which is merged with the steps on its way
     # before it is merged with other drifts.
@@ -532,7 +539,8 @@ def group_changes(
     drifting = absorb_steps(scopes, events)
     wide |= merge_wide(known | joined | drifting, events, is_drift=True)
     refresh_incidents(wide | drifting, events)
-    return tuple(sorted(known | joined | recovered | drifting | wide)), events.list_to_notify()
+    moved = update_courses({*series_ids, *(series_id for *_, series_id in touched)}, events)
+    return tuple(sorted(known | joined | drifting | wide | moved)), tuple(events.ids)
 
 
 def _assign_all(candidates: Sequence[Candidate], families: dict[str, ScopeTests], events: Events) -> set[int]:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from statistics import median, median_low
 from typing import Any, Final
 
+from django.conf import settings
 from django.db.models import QuerySet
 
 from benchapp.catalog.dimensions import DIMENSIONS
@@ -14,7 +15,7 @@ from benchapp.catalog.metrics import CATALOG, SMALLEST_CHANGES, format_integer, 
 from benchapp.detection.rules.baselines import DRIFT_METHOD
 from benchapp.detection.rules.pooled_levels import POOLED_METHOD, UPDATED_SLOTS
 from benchapp.detection.rules.recovery import (
-    RUNS_MAXIMUM,
+    AGAIN_SHARE,
     RUNS_MINIMUM,
     ChangedLevel,
     count_returned_runs,
@@ -23,24 +24,33 @@ from benchapp.detection.rules.recovery import (
 )
 from benchapp.framework.times import format_utc_moment
 from benchapp.framework.write.audit import record_write
-from benchapp.incidents.rules.incidents import ChangeSize, MetricSize, judge_severity, summarize_metrics
+from benchapp.incidents.rules.incidents import (
+    ChangeSize,
+    MetricSize,
+    judge_severity,
+    measure_multiple,
+    summarize_metrics,
+)
 from benchapp.incidents.write.candidates import Candidate
 from benchapp.incidents.write.common_factors import Breadth, measure_breadth, name_value
 from benchapp.incidents.write.suspects import find_suspects
 from benchapp.models import (
+    CONFIRMED_RUNS,
     UNRESOLVED,
     AuditKind,
     Change,
     ChangeState,
+    Course,
+    DetectionResult,
     Incident,
     IncidentEvent,
     IncidentState,
     Measurement,
     NewestValues,
+    Phase,
     Severity,
     Slope,
     User,
-    Verdict,
     name_scopes,
     read_slope,
 )
@@ -51,10 +61,10 @@ _COLUMNS: Final = frozenset(field.attname for field in Incident._meta.concrete_f
 
 @dataclass(slots=True)
 class Events:
-    """The events of one batch. now: the server's clock; to_notify: event ids to send, by incident."""
+    """The events of one batch. now: the server's clock; ids: of the events."""
 
     now: datetime
-    to_notify: dict[int, list[int]] = field(default_factory=dict)
+    ids: list[int] = field(default_factory=list)
 
     def add(
         self,
@@ -63,21 +73,9 @@ class Events:
         *,
         text: str = "",
         before: Mapping[str, Any] | None = None,
-        is_notified: bool = False,
-    ) -> IncidentEvent:
+    ) -> None:
         """Write an automatic event of an incident."""
-        event = write_event(incident, kind, by=None, text=text, before=before, now=self.now)
-        if is_notified:
-            self.to_notify.setdefault(incident.pk, []).append(event.pk)
-        return event
-
-    def drop(self, incident_id: int) -> None:
-        """Send no notices of an incident that was merged into another in the same batch."""
-        self.to_notify.pop(incident_id, None)
-
-    def list_to_notify(self) -> tuple[int, ...]:
-        """Return the ids of the events to send, in order."""
-        return tuple(sorted(event_id for events in self.to_notify.values() for event_id in events))
+        self.ids.append(write_event(incident, kind, by=None, text=text, before=before, now=self.now).pk)
 
 
 def write_event(
@@ -112,29 +110,15 @@ def record_events(events: Sequence[IncidentEvent]) -> None:
         )
 
 
-def make_incident(
-    incident: Incident, significant: Sequence[Candidate], *, events: Events, text: str, is_notified: bool
-) -> int:
+def make_incident(incident: Incident, significant: Sequence[Candidate], *, events: Events, text: str) -> int:
     """Save a new incident with its first event; `refresh_incidents` writes title and severity."""
     incident.started_at = min(candidate.at for candidate in significant)
     incident.relative = max((candidate.relative for candidate in significant), key=abs)
     incident.severity = Severity.LOW
     incident.opened_at = incident.updated_at = events.now
     incident.save()
-    events.add(incident, "opened", text=text, is_notified=is_notified)
+    events.add(incident, "opened", text=text)
     return incident.pk
-
-
-def reopen_incident(incident: Incident, events: Events, *, text: str) -> None:
-    """Reopen an incident that is over but bad now; improvements send no notice."""
-    before = describe_state(incident)
-    incident.state, incident.verdict = IncidentState.NEW, Verdict.NONE
-    incident.resolved_at = incident.recovered_at = incident.planned_event = None
-    incident.updated_at = events.now
-    incident.save(
-        update_fields=["state", "verdict", "resolved_at", "recovered_at", "planned_event", "updated_at"]
-    )
-    events.add(incident, "reopened", text=text, before=before, is_notified=incident.is_regression)
 
 
 def describe_state(incident: Incident) -> dict[str, Any]:
@@ -144,6 +128,7 @@ def describe_state(incident: Incident) -> dict[str, Any]:
         "verdict": incident.verdict,
         "resolved_at": _write_time(incident.resolved_at),
         "recovered_at": _write_time(incident.recovered_at),
+        "course": incident.course,
         "merged_into_id": incident.merged_into_id,
         "planned_event_id": incident.planned_event_id,
     }
@@ -164,7 +149,22 @@ COVERED_SHARE: Final = 2 / 3
 # Changes, and runs of each, that date the begin of a recovery. It is found after a few runs.
 _RETURNS_READ: Final = 25
 _RUNS_READ: Final = 500
-_FLAPPING: Final = "regressed again after a recovery"
+# Bad runs from which a regression lasts: those that open an incident, and further ones.
+_LASTING_RUNS: Final = RUNS_MINIMUM + CONFIRMED_RUNS
+# Usual interval of the runs of a series where it is unknown.
+_UNKNOWN_S: Final = 86_400.0
+# Share of the steps from which runs are rather bad than good.
+_HALF_WAY: Final = 0.5
+_BEGINS: Final = ("opened", "reopened", "intermittent")
+# Begins of one incident within so many days that come and go.
+_OFTEN: Final = 3
+_OFTEN_WITHIN: Final = timedelta(days=30)
+# Bad runs of one series below which an incident that is over is not of high severity.
+_BURST_RUNS: Final = 20
+# Multiple of the size or the number of series from which an incident grew.
+_GREW: Final = 1.5
+# Usual intervals without further changes from which it has settled.
+_SETTLED_RUNS: Final = 3
 
 
 def has_unresolved_incidents(series_ids: Collection[int]) -> bool:
@@ -172,10 +172,10 @@ def has_unresolved_incidents(series_ids: Collection[int]) -> bool:
     return _list_unresolved(series_ids).exists()
 
 
-def update_recoveries(series_ids: Collection[int], events: Events) -> set[int]:
-    """Record the recoveries of unresolved incidents with changes in these series, and regressions after a recovery.
+def update_courses(series_ids: Collection[int], events: Events) -> set[int]:
+    """Record which unresolved incidents with changes in these series last, grew, are over, or are bad again.
 
-    Their levels must be stored. Call it under `lock_incidents`. Return the incidents that recovered or regressed again.
+    Their levels must be stored. Call it under `lock_incidents`, after they were refreshed. Return those that moved.
     """
     touched = _list_unresolved(series_ids).values_list("incident_id", flat=True)
     changes: dict[int, list[Change]] = defaultdict(list)
@@ -183,7 +183,7 @@ def update_recoveries(series_ids: Collection[int], events: Events) -> set[int]:
         changes[change.incident_id or 0].append(change)
     known = _read_newest(change for of in changes.values() for change in of)
     incidents = Incident.objects.select_for_update().filter(pk__in=changes).order_by("pk")
-    return {incident.pk for incident in incidents if _update(incident, changes[incident.pk], known, events)}
+    return {incident.pk for incident in incidents if _move(incident, changes[incident.pk], known, events)}
 
 
 def _list_unresolved(series_ids: Collection[int]) -> QuerySet[Change]:
@@ -192,27 +192,123 @@ def _list_unresolved(series_ids: Collection[int]) -> QuerySet[Change]:
     return rows.filter(series_id__in=series_ids, incident__state__in=UNRESOLVED, incident__merged_into=None)
 
 
-def _update(
+def _move(
     incident: Incident,
     changes: Sequence[Change],
     known: Mapping[tuple[int, str], NewestValues],
     events: Events,
 ) -> bool:
-    if incident.recovered_at is None:
-        if not _is_back(changes, known):
-            return False
-        incident.recovered_at = _find_return(_list_measured(changes, known)) or events.now
-        incident.save(update_fields=["recovered_at"])
-        text = f"back at the earlier level since {format_utc_moment(incident.recovered_at)}"
-        # What is over when it is found sends nothing.
-        is_notified = incident.is_regression and incident.pk not in events.to_notify
-        events.drop(incident.pk)
-        events.add(incident, "recovered", text=text, before={"recovered_at": None}, is_notified=is_notified)
+    if incident.recovered_at is not None:
+        is_bad = _has_regressed_again(incident, changes, known)
+        if is_bad:
+            _begin_again(incident, events)
+        return is_bad
+    if _is_back(changes, known):
+        _end(incident, _find_return(_list_measured(changes, known)), events)
         return True
-    if not _has_regressed_again(incident, changes, known, runs=count_bad_runs(incident)):
+    if incident.course == Course.LASTING:
+        return _write_growth(incident, changes, events)
+    if not _is_lasting(incident, changes, known) or not _is_settled(incident, events.now):
         return False
-    reopen_incident(incident, events, text=_FLAPPING)
+    incident.course = Course.LASTING
+    incident.save(update_fields=["course"])
+    # Its severity is that of a confirmed one.
+    refresh_incidents([incident.pk], events)
+    incident.refresh_from_db()
+    events.add(incident, "confirmed", text="persists in later runs", before={"told": _tell_size(incident)})
     return True
+
+
+def _is_lasting(
+    incident: Incident, changes: Sequence[Change], known: Mapping[tuple[int, str], NewestValues]
+) -> bool:
+    """Return whether the newest six runs are bad, and most changes have three further runs since they opened it.
+
+    Or five by their values, if they were found late.
+    """
+    further = sum(
+        change.state == ChangeState.CONFIRMED
+        or (
+            _key(change) in known
+            and known[_key(change)].to_at - max(change.found_at, incident.opened_at)
+            > timedelta(seconds=(CONFIRMED_RUNS - 1) * (change.evidence.get("interval_s") or _UNKNOWN_S))
+        )
+        for change in changes
+    )
+    return 2 * further >= len(changes) and _are_bad(changes, known, runs=_LASTING_RUNS, least_share=_HALF_WAY)
+
+
+def _is_settled(incident: Incident, now: datetime) -> bool:
+    """Return whether an incident neither began nor ended for a while, if it comes and goes."""
+    since = now - timedelta(days=settings.RECOVERED_QUIET_DAYS)
+    moves = IncidentEvent.objects.filter(incident=incident, kind__in=(*_BEGINS, "recovered"), at__gt=since)
+    return incident.course != Course.INTERMITTENT or not moves.exists()
+
+
+def _end(incident: Incident, found: tuple[datetime, int] | None, events: Events) -> None:
+    incident.recovered_at, runs = found or (events.now, 0)
+    is_burst = bool(incident.metric_sizes) and incident.metric_sizes[0]["series"] == 1 and runs < _BURST_RUNS
+    if is_burst and not incident.has_manual_severity and incident.severity == Severity.HIGH:
+        incident.severity = Severity.MEDIUM
+    incident.save(update_fields=["recovered_at", "severity"])
+    lasted = f" after {format_integer(runs)} runs" if runs else ""
+    text = f"back at the earlier level since {format_utc_moment(incident.recovered_at)}{lasted}"
+    events.add(incident, "recovered", text=text, before={"recovered_at": None})
+
+
+def _begin_again(incident: Incident, events: Events) -> None:
+    """Record that an incident is bad again: suspected, or one that comes and goes."""
+    before = describe_state(incident)
+    since = events.now - _OFTEN_WITHIN
+    begins = IncidentEvent.objects.filter(
+        incident=incident, kind__in=_BEGINS, by=None, undone_at=None, at__gt=since
+    )
+    first, count = begins.order_by("id").first(), begins.count() + 1
+    kind, text = "reopened", "bad again after a recovery"
+    if first is not None and count >= _OFTEN:
+        days = format_integer(max((events.now - first.at).days, 1))
+        text = f"{count} times in {days} day{'s' if days != '1' else ''}"
+    if incident.course != Course.INTERMITTENT:
+        is_often = count >= _OFTEN
+        incident.course = Course.INTERMITTENT if is_often else Course.SUSPECTED
+        kind = "intermittent" if is_often else kind
+    incident.recovered_at = None
+    incident.updated_at = events.now
+    incident.save(update_fields=["course", "recovered_at", "updated_at"])
+    events.add(incident, kind, text=text, before=before)
+
+
+def _write_growth(incident: Incident, changes: Sequence[Change], events: Events) -> bool:
+    """Write that an incident is larger, or in more series, than its notices state, once no change joins any more."""
+    states = IncidentEvent.objects.filter(incident=incident, kind__in=("confirmed", "grew"), undone_at=None)
+    last = states.order_by("-id").first()
+    told, size = (last.before if last else {}).get("told"), _tell_size(incident)
+    intervals = [interval_s for change in changes if (interval_s := change.evidence.get("interval_s"))]
+    reach = max(timedelta(seconds=_SETTLED_RUNS * median(intervals or [0.0])), timedelta(hours=1))
+    if not told or max(change.found_at for change in changes) > events.now - reach:
+        return False
+    if not (
+        _RANKS[Severity(size["severity"])] > _RANKS[Severity(told["severity"])]
+        or size["multiple"] >= _GREW * told["multiple"]
+        or size["series"] >= _GREW * told["series"]
+    ):
+        return False
+    words = [f"{told[name]} → {size[name]}" for name in ("severity", "series", "size")]
+    text = f"{words[0]}; {words[1]} series; {words[2]}"
+    events.add(incident, "grew", text=text, before={"told": size})
+    return True
+
+
+def _tell_size(incident: Incident) -> dict[str, Any]:
+    """Return severity, number of series and size of an incident, as notices state them."""
+    return {
+        "severity": str(incident.severity),
+        "series": incident.metric_sizes[0]["series"] if incident.metric_sizes else 0,
+        "size": format_signed_percent(incident.relative),
+        "multiple": measure_multiple(incident.relative, SMALLEST_CHANGES[incident.metric])
+        if incident.metric
+        else 0.0,
+    }
 
 
 def _is_back(changes: Sequence[Change], known: Mapping[tuple[int, str], NewestValues]) -> bool:
@@ -232,9 +328,12 @@ def _is_back(changes: Sequence[Change], known: Mapping[tuple[int, str], NewestVa
     )
 
 
-def _find_return(changes: Sequence[Change]) -> datetime | None:
-    """Return the start of the first run that is back: the median of the largest changes; a query for each of these."""
-    moments = []
+def _find_return(changes: Sequence[Change]) -> tuple[datetime, int] | None:
+    """Return the start of the first run that is back, and the bad runs before it, by the largest changes.
+
+    The medians; a query for each change.
+    """
+    moments, lasted = [], []
     for change in sorted(changes, key=lambda each: -abs(each.relative))[:_RETURNS_READ]:
         runs = list(
             Measurement.objects.filter(
@@ -253,7 +352,24 @@ def _find_return(changes: Sequence[Change]) -> datetime | None:
             after_median=change.after_median,
         )
         moments += [runs[back - 1][0]] if back else []
-    return median_low(moments) if moments else None
+        lasted += [len(runs) - back] if back else []
+    return (median_low(moments), median_low(lasted)) if moments else None
+
+
+def has_lasted(incident: Incident, *, further_runs: int) -> bool:
+    """Return whether the newest changes of most series have so many runs more than those that open an incident.
+
+    The largest count; a query for each of these.
+    """
+    changes = {_key(change): change for change in Change.objects.stated().filter(incident=incident)}
+    largest = sorted(changes.values(), key=lambda change: -abs(change.relative))[:_RETURNS_READ]
+    counts = [
+        Measurement.objects.filter(
+            series_id=change.series_id, started_at__gte=change.started_at, error=0, is_excluded=False
+        ).count()
+        for change in largest
+    ]
+    return median_low(counts or [0]) >= RUNS_MINIMUM + further_runs
 
 
 def _is_updated(change: Change, last_at: datetime) -> bool:
@@ -275,39 +391,24 @@ def _have_pooled_returned(changes: Sequence[Change]) -> bool:
     )
 
 
-def count_bad_runs(incident: Incident) -> int:
-    """Return how many runs must be bad to reopen an incident: 3, and twice as many after each reopening, at most 20."""
-    reopened = IncidentEvent.objects.filter(incident=incident, kind="reopened", by=None, undone_at=None)
-    return min(RUNS_MINIMUM << reopened.count(), RUNS_MAXIMUM)
-
-
-def are_bad(change_ids: Collection[int], *, runs: int) -> bool:
-    """Return whether the newest runs of changed series are at their new levels, by the weight of all; two queries."""
-    changes = list(Change.objects.filter(pk__in=change_ids).order_by("started_at", "id"))
-    known = _read_newest(changes)
-    return have_changed_again(
-        _list_levels(_list_measured(changes, known), known), runs=runs, is_detected=True
-    )
-
-
-def has_regressed_again(incident: Incident, *, runs: int = RUNS_MINIMUM) -> bool:
+def has_regressed_again(incident: Incident) -> bool:
     """Return whether the newest runs of an incident that is over are bad, by the weight of all; a few queries."""
     rows = Change.objects.stated().filter(incident=incident)
     changes = list(rows.order_by("started_at", "id"))
-    return bool(changes) and _has_regressed_again(incident, changes, _read_newest(changes), runs=runs)
+    return bool(changes) and _has_regressed_again(incident, changes, _read_newest(changes))
 
 
 def _has_regressed_again(
-    incident: Incident, changes: Sequence[Change], known: Mapping[tuple[int, str], NewestValues], *, runs: int
+    incident: Incident, changes: Sequence[Change], known: Mapping[tuple[int, str], NewestValues]
 ) -> bool:
-    if not _is_bad_again(changes, known, runs=runs):
+    if not _are_bad(changes, known):
         return False
     elsewhere = _find_series_elsewhere(incident, changes)
     if not elsewhere:
         return True
     own = [change for change in changes if change.series_id not in elsewhere]
     left = len({change.series_id for change in own})
-    return left >= COVERED_SHARE * (left + len(elsewhere)) and _is_bad_again(own, known, runs=runs)
+    return left >= COVERED_SHARE * (left + len(elsewhere)) and _are_bad(own, known)
 
 
 def _find_series_elsewhere(incident: Incident, changes: Sequence[Change]) -> set[int]:
@@ -329,12 +430,18 @@ def _find_series_elsewhere(incident: Incident, changes: Sequence[Change]) -> set
     }
 
 
-def _is_bad_again(
-    changes: Sequence[Change], known: Mapping[tuple[int, str], NewestValues], *, runs: int
+def _are_bad(
+    changes: Sequence[Change],
+    known: Mapping[tuple[int, str], NewestValues],
+    *,
+    runs: int = RUNS_MINIMUM,
+    least_share: float = AGAIN_SHARE,
 ) -> bool:
+    """Return whether so many of the newest runs are at the new levels, by the weight of all, or most drifts last."""
     steps = _list_steps(changes)
     if len(steps) == len(changes):
-        return have_changed_again(_list_levels(_list_measured(steps, known), known), runs=runs)
+        levels = _list_levels(_list_measured(steps, known), known)
+        return have_changed_again(levels, runs=runs, least_share=least_share)
     return sum(bool(change.evidence.get("is_back")) for change in changes) < _DRIFTS_SHARE * len(changes)
 
 
@@ -439,7 +546,7 @@ _DESCRIPTION: Final = (
 
 
 def refresh_incidents(ids: Iterable[int], events: Events) -> None:
-    """Update these incidents and write events: confirmed, grew, withdrawn, reopened; recoveries are in recovery.py."""
+    """Describe these incidents by their changes, and end those whose changes are all withdrawn."""
     for incident in Incident.objects.select_for_update().filter(pk__in=set(ids)).order_by("pk"):
         if incident.merged_into_id is None:
             _refresh(incident, events)
@@ -450,38 +557,43 @@ def _refresh(incident: Incident, events: Events) -> None:
     changes = list(rows.order_by("started_at", "id"))
     live = [change for change in changes if change.state != ChangeState.WITHDRAWN]
     if not live:
-        if changes:
-            _withdraw(incident, events)
+        # It retains its size.
+        if changes and incident.phase != Phase.OVER:
+            incident.recovered_at, incident.course = events.now, Course.SUSPECTED
+            incident.save(update_fields=["recovered_at", "course"])
+            events.add(incident, "recovered", text=_explain_end(changes), before={"recovered_at": None})
         return
-    is_confirmed = any(change.state == ChangeState.CONFIRMED for change in live)
-    # What ended is confirmed by the good runs after it, too.
-    if (
-        _was_withdrawn(incident)
-        and is_confirmed
-        and has_regressed_again(incident, runs=count_bad_runs(incident))
-    ):
-        reopen_incident(incident, events, text="confirmed by later runs")
     since = incident.updated_at
     gone = [change for change in changes if change.withdrawn_at and change.withdrawn_at > since]
     _describe(incident, live, events)
-    if incident.state == IncidentState.RESOLVED:
-        return
-    if gone:
+    if gone and incident.state != IncidentState.RESOLVED:
         text = f"{len(gone)} of {len(changes)} changes not confirmed by later runs"
         events.add(incident, "withdrawn", text=text)
-    # What recovered does not persist.
-    if incident.recovered_at is None:
-        _write_confirmed(incident, live, events)
+
+
+def _explain_end(changes: Sequence[Change]) -> str:
+    """Return why all changes are withdrawn: most of their series have a pattern, or later runs did not confirm them."""
+    keys = {_key(change) for change in changes}
+    results = DetectionResult.objects.filter(series_id__in={series_id for series_id, _ in keys})
+    found = {
+        (series_id, metric): seasons
+        for series_id, metric, seasons in results.values_list("series_id", "metric", "seasons")
+    }
+    patterns = [seasons for key in keys if (seasons := found.get(key))]
+    if 2 * len(patterns) >= len(keys):
+        return "a weekly pattern" if any("weekday" in seasons for seasons in patterns) else "a daily pattern"
+    return "not confirmed by later runs"
 
 
 def _describe(incident: Incident, live: Sequence[Change], events: Events) -> None:
-    earlier = {name: getattr(incident, name) for name in ("change_count", "severity", "title")}
     breadth = measure_breadth(incident)
     counted = [change for change in live if change.series_id not in breadth.repeated_ids]
     sizes = measure_sizes(counted)
     # The severity of a recovered incident is that before its recovery.
     if not incident.has_manual_severity and incident.recovered_at is None:
-        is_confirmed = any(change.state == ChangeState.CONFIRMED for change in live)
+        is_confirmed = incident.course == Course.LASTING or any(
+            change.state == ChangeState.CONFIRMED for change in live
+        )
         incident.severity = Severity(
             judge_severity(sizes, series=breadth.cells, reach=breadth.reach, is_confirmed=is_confirmed)
         )
@@ -495,61 +607,30 @@ def _describe(incident: Incident, live: Sequence[Change], events: Events) -> Non
     incident.suspects = find_suspects(live)
     incident.updated_at = events.now
     incident.save(update_fields=_DESCRIPTION)
-    is_new = earlier["change_count"] == 0
-    if not is_new and _RANKS[Severity(incident.severity)] > _RANKS[Severity(earlier["severity"])]:
-        text = (
-            f"{earlier['severity']} → {incident.severity}; {earlier['change_count']} → {len(counted)} changes"
-        )
-        # The notice of an incident that opened in this batch already has the new severity.
-        is_notified = _sends_notices(incident) and incident.pk not in events.to_notify
-        events.add(incident, "grew", text=text, before=earlier, is_notified=is_notified)
-
-
-def _write_confirmed(incident: Incident, live: Sequence[Change], events: Events) -> None:
-    confirmed = sum(change.state == ChangeState.CONFIRMED for change in live)
-    if 2 * confirmed <= len(live):
-        return
-    earlier = IncidentEvent.objects.filter(incident=incident, kind="confirmed", undone_at=None)
-    if not earlier.exists():
-        events.add(incident, "confirmed", text=f"{confirmed} of {len(live)} changes persist after five runs")
-
-
-def _withdraw(incident: Incident, events: Events) -> None:
-    """Resolve an incident without remaining changes, with a notice."""
-    if incident.state == IncidentState.RESOLVED:
-        # Changes may have come back for a while without reopening it.
-        Incident.objects.filter(pk=incident.pk).exclude(change_count=0).update(change_count=0)
-        return
-    before = describe_state(incident)
-    incident.state, incident.verdict = IncidentState.RESOLVED, Verdict.NOISE
-    incident.resolved_at = incident.updated_at = events.now
-    incident.change_count = 0
-    incident.save(update_fields=["state", "verdict", "resolved_at", "updated_at", "change_count"])
-    text = "all changes withdrawn: not confirmed by later runs"
-    is_notified = incident.is_regression and incident.recovered_at is None
-    events.add(incident, "resolved", text=text, before=before, is_notified=is_notified)
-
-
-def _was_withdrawn(incident: Incident) -> bool:
-    if incident.state != IncidentState.RESOLVED or incident.verdict != Verdict.NOISE:
-        return False
-    last = IncidentEvent.objects.filter(incident=incident, kind="resolved").order_by("-id").first()
-    return last is not None and last.by_id is None
-
-
-def _sends_notices(incident: Incident) -> bool:
-    return incident.is_regression and incident.state != IncidentState.RESOLVED
 
 
 def measure_sizes(changes: Sequence[Change]) -> tuple[MetricSize, ...]:
-    """Return the sizes of changes by metric, the typical metric first."""
+    """Return the sizes of changes by metric, the typical metric first.
+
+    The size of a series is its level after the last change, relative to that before the first one.
+    """
+    of_keys: dict[tuple[int, str], list[Change]] = defaultdict(list)
+    for change in sorted(changes, key=lambda change: change.started_at):
+        of_keys[_key(change)].append(change)
     return summarize_metrics(
         [
-            ChangeSize(change.series_id, change.metric, change.relative, SMALLEST_CHANGES[change.metric])
-            for change in changes
+            ChangeSize(series_id, metric, _measure_size(of), SMALLEST_CHANGES[metric])
+            for (series_id, metric), of in of_keys.items()
         ],
         preference=list(CATALOG),
     )
+
+
+def _measure_size(changes: Sequence[Change]) -> float:
+    first, last = changes[0], changes[-1]
+    if first is last or not first.before_median:
+        return last.relative
+    return last.after_median / first.before_median - 1
 
 
 def list_metric_sizes(sizes: Sequence[MetricSize]) -> list[dict[str, Any]]:

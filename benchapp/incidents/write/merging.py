@@ -1,7 +1,7 @@
-"""Merge incidents: on request, or automatically if three scopes changed at once with the same suspect or factor."""
+"""Merge incidents: on request, or automatically if scopes changed by as much, with the same suspect or factor."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
 from statistics import median_low
 from typing import Final
@@ -9,8 +9,9 @@ from typing import Final
 from django.db.models import Exists, OuterRef
 
 from benchapp.catalog.grammar import parse_filter
+from benchapp.catalog.metrics import SMALLEST_CHANGES
 from benchapp.detection.rules.baselines import DRIFT_METHOD
-from benchapp.incidents.rules.incidents import find_event_window
+from benchapp.incidents.rules.incidents import find_event_window, measure_multiple
 from benchapp.incidents.write.common_factors import read_intervals, write_factor_filter
 from benchapp.incidents.write.incidents import Events, describe_state, find_slope, write_event
 from benchapp.models import Change, ChangeState, Incident, IncidentEvent, IncidentState, Slope, User
@@ -53,12 +54,16 @@ def _close(other: Incident, target: Incident, *, by: User | None, now: datetime)
     write_event(other, "merged", by=by, text=f"merged into incident {target.pk}", now=now)
 
 
-# Scopes from which simultaneous changes are not coincidental.
+# Scopes from which simultaneous changes are not coincidental; two with a suspect that no unaffected host has.
 _SCOPES_MINIMUM: Final = 3
+_SCOPES_WITH_CAUSE: Final = 2
 # Share of an incident's changes with which the suspect must coincide.
 _SHARE_MINIMUM: Final = 0.5
-# Time within which an environment change reaches the hosts of a fleet.
-_ROLLOUT: Final = timedelta(days=1)
+# Time within which an environment change reaches the next host of a fleet.
+_ROLLOUT: Final = timedelta(days=3)
+# Sizes of one event: by multiple of the threshold, or by difference.
+_SAME_SIZE: Final = 1.5
+_SAME_POINTS: Final = 0.03
 # Share of the shorter slope in which two drifts are one.
 _OVERLAP: Final = 0.5
 # Share of an incident's series that must have the common factor of another one. On a host where the factor was found in
@@ -79,9 +84,7 @@ def merge_wide(ids: Iterable[int], events: Events, *, is_drift: bool) -> set[int
     by common factors. Only incidents without triage are merged; one that was opened in the same batch sends one notice.
     """
     merged = set()
-    rows = Incident.objects.filter(
-        _HAS_DRIFT if is_drift else ~_HAS_DRIFT, pk__in=list(ids), is_regression=True
-    )
+    rows = Incident.objects.filter(_HAS_DRIFT if is_drift else ~_HAS_DRIFT, pk__in=list(ids))
     for incident in rows.order_by("pk"):
         # It may have been merged in this loop.
         incident.refresh_from_db(fields=["merged_into", "state"])
@@ -98,12 +101,33 @@ def merge_wide(ids: Iterable[int], events: Events, *, is_drift: bool) -> set[int
 def _list_signatures(incident: Incident) -> list[Sign]:
     """Return what identifies a wider event: the first suspect, if it coincides with most changes, and the common
     factors."""
-    signs: list[Sign] = [
-        ("suspect", first["name"], first["before"], first["after"])
-        for first in incident.suspects[:1]
-        if first["share"] >= _SHARE_MINIMUM
-    ]
-    return signs + _list_factors(incident)
+    cause = _find_cause(incident)
+    return [*([cause] if cause else []), *_list_factors(incident)]
+
+
+def _find_cause(incident: Incident) -> Sign | None:
+    """Return the first suspect, if it coincides with most changes."""
+    first = incident.suspects[0] if incident.suspects else None
+    if first is None or first["share"] < _SHARE_MINIMUM:
+        return None
+    return ("suspect", first["name"], first["before"], first["after"])
+
+
+def _is_same_event(incident: Incident, other: Incident, causes: Collection[Sign | None]) -> bool:
+    """Return whether two incidents are of one size, and of one of these causes, or both of none of them."""
+    own, its = (cause if (cause := _find_cause(each)) in causes else None for each in (incident, other))
+    return own == its and _is_same_size(incident, other)
+
+
+def _is_same_size(incident: Incident, other: Incident) -> bool:
+    sizes = {size["metric"]: size["relative"] for size in other.metric_sizes}
+    common = [size for size in incident.metric_sizes if size["metric"] in sizes]
+    if not common:
+        return True
+    metric, relative = common[0]["metric"], common[0]["relative"]
+    multiples = [measure_multiple(each, SMALLEST_CHANGES[metric]) for each in (relative, sizes[metric])]
+    is_close = abs(relative - sizes[metric]) <= _SAME_POINTS
+    return relative * sizes[metric] > 0 and (is_close or max(multiples) <= _SAME_SIZE * min(multiples))
 
 
 def _list_factors(incident: Incident) -> list[Sign]:
@@ -130,8 +154,14 @@ def _merge_alike(incident: Incident, sign: Sign, events: Events, *, is_drift: bo
         # Besides two with the factor, one with too few series for any counts, too, if the factor covers most of them.
         known = {other.pk for other in alike}
         alike += [other for other in near if other.pk not in known and _is_covered(other, sign)]
+    # The cause of several is none of the others.
+    counts = Counter(_find_cause(other) for other in alike)
+    causes = {_find_cause(other) for other in alike if other.scope == "" or counts[_find_cause(other)] > 1}
+    alike = [other for other in alike if _is_same_event(incident, other, causes)]
     wide = next((other for other in alike if other.scope == ""), None)
-    if wide is None and len({other.scope for other in alike}) < _SCOPES_MINIMUM:
+    has_cause = sign[0] == "suspect" and not any(other.suspects[0]["hosts_unaffected"] for other in alike)
+    needed = _SCOPES_WITH_CAUSE if has_cause else _SCOPES_MINIMUM
+    if len({other.scope for other in alike}) < (_SCOPES_WITH_CAUSE if wide else needed):
         return None
     reason = "same common factor" if sign[0] == "factor" else "same environment change"
     return _merge(wide, alike, reason, events=events)
@@ -140,7 +170,9 @@ def _merge_alike(incident: Incident, sign: Sign, events: Events, *, is_drift: bo
 def _merge_by_factor(incident: Incident, events: Events, *, is_drift: bool) -> int | None:
     """Merge an incident with too few series for a common factor into a wide one whose factor covers most of them."""
     for wide in (other for other in _find_near(incident, is_drift=is_drift) if other.scope == ""):
-        if any(_is_covered(incident, factor) for factor in _list_factors(wide)):
+        if _is_same_event(incident, wide, {_find_cause(wide)}) and any(
+            _is_covered(incident, factor) for factor in _list_factors(wide)
+        ):
             return _merge(wide, [wide, incident], "same common factor", events=events)
     return None
 
@@ -163,10 +195,10 @@ def _is_untouched(incident: Incident) -> bool:
 def _find_near(incident: Incident, *, is_drift: bool, is_rollout: bool = False) -> list[Incident]:
     """Return the open incidents of the same time, itself too: changes of level that began together, or drifts together.
 
-    is_rollout: an environment change, which reaches the hosts of a fleet within a day.
+    is_rollout: an environment change, which reaches the next host of a fleet within three days.
     """
     is_open = Incident.objects.filter(
-        state=IncidentState.NEW, is_regression=True, is_open=True, assignee=None
+        state=IncidentState.NEW, is_regression=incident.is_regression, is_open=True, assignee=None
     ).order_by("pk")
     if is_drift:
         return _list_overlapping(incident, is_open.filter(_HAS_DRIFT))
@@ -179,9 +211,16 @@ def _find_near(incident: Incident, *, is_drift: bool, is_rollout: bool = False) 
     began = (incident.started_at - reach, incident.started_at + reach)
     near = list(is_open.filter(~_HAS_DRIFT, started_at__range=began))
     changes = _read_live_changes([incident.pk, *(other.pk for other in near)])
-    starts = {key: median_low(change.started_at for change in of) for key, of in changes.items()}
-    start = starts.get(incident.pk, incident.started_at)
-    return [other for other in near if abs(starts.get(other.pk, other.started_at) - start) <= window]
+    starts = {key: sorted(change.started_at for change in of) for key, of in changes.items()}
+    start = median_low(starts.get(incident.pk, [incident.started_at]))
+    found = []
+    for other in near:
+        of = starts.get(other.pk, [other.started_at])
+        # An environment change that reaches host after host began with the first one, and goes on with the last one.
+        first, last = (of[0], of[-1]) if is_rollout else (median_low(of), median_low(of))
+        if first - window <= start <= last + window:
+            found.append(other)
+    return found
 
 
 def _list_overlapping(incident: Incident, others: Iterable[Incident]) -> list[Incident]:
@@ -215,6 +254,4 @@ def _merge(wide: Incident | None, alike: Sequence[Incident], reason: str, *, eve
     others = [other for other in alike if other.pk != target.pk]
     count = "1 incident" if len(others) == 1 else f"{len(others)} incidents"
     merge_incidents(target, others, by=None, text=f"{count} merged: {reason}", now=events.now)
-    for other in others:
-        events.drop(other.pk)
     return target.pk

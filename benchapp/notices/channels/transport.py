@@ -10,12 +10,8 @@ from typing import Any, Final, Self
 
 from benchapp.models import Subscription
 
-# Kinds of events of incidents, sent only to subscriptions with an earlier notice of the incident.
-CLOSING_KINDS: Final = frozenset({"recovered", "resolved", "accepted"})
 # Kinds of messages that report the end of a problem.
-RESOLUTIONS: Final = frozenset(
-    {f"incident.{kind}" for kind in CLOSING_KINDS} | {"host.back", "threshold.met", "threshold.unmatched"}
-)
+RESOLUTIONS: Final = frozenset({"incident.over", "host.back", "threshold.met", "threshold.unmatched"})
 _WIDTH: Final = 24
 _LINE_WIDTH: Final = 76
 
@@ -38,7 +34,7 @@ class MessageLevel:
 class Message:
     """The content of a notice, independent of the channel.
 
-    kind: "incident.opened", "host.silent", "test", …. subject: one line. sentence: what happened. levels: the most
+    kind: "incident.worse", "host.silent", "test", …. subject: one line. sentence: what happened. levels: the most
     severe changes; more_levels: number of others. suspects: as text. URLs: "" without PUBLIC_URL. facts: for programs.
     thread: messages with the same value form a thread, "incident-12".
     """

@@ -2,8 +2,9 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from statistics import median
 from typing import Final
 
 import structlog
@@ -15,18 +16,18 @@ from benchapp.catalog.grammar import BadFilter, parse_filter
 from benchapp.catalog.metrics import SMALLEST_CHANGES, list_detected_metrics
 from benchapp.incidents.rules.incidents import measure_multiple
 from benchapp.models import (
+    CONFIRMED_RUNS,
     Change,
     Incident,
     IncidentEvent,
     Notice,
-    NoticeState,
+    Phase,
     Severity,
     Subscription,
     Verdict,
 )
 from benchapp.models.filtering import match_series
 from benchapp.notices.channels.transport import (
-    CLOSING_KINDS,
     Message,
     NotDelivered,
     get_transport,
@@ -48,45 +49,110 @@ from benchapp.notices.write.outbox import (
     NoticeClaim,
     claim_next,
     drop_paused,
+    is_news,
     pause,
     put_notices,
+    read_told,
     settle_failed,
     settle_sent,
 )
 
 log = structlog.get_logger(__name__)
 
-NOTIFIED_KINDS: Final = CLOSING_KINDS | {"opened", "grew", "reopened"}
+# Phase of an incident after an event of a kind; "undone" may change it, too.
+_PHASES: Final = {
+    "opened": Phase.SUSPECTED,
+    "reopened": Phase.SUSPECTED,
+    "confirmed": Phase.WORSE,
+    "grew": Phase.WORSE,
+    "intermittent": Phase.INTERMITTENT,
+    "recovered": Phase.OVER,
+    "resolved": Phase.OVER,
+    "accepted": Phase.OVER,
+}
+_TOLD_KINDS: Final = (*_PHASES, "undone")
+# Days whose notices a subscription shows for other numbers of further runs.
+PAST_DAYS: Final = 90
 # Filter and metrics of a subscription.
 _Scope = tuple[str, tuple[str, ...]]
 _RANK: Final = {Severity.LOW.value: 0, Severity.MEDIUM.value: 1, Severity.HIGH.value: 2}
 
 
-def enqueue(event_ids: Sequence[int]) -> None:
-    """Queue notices of these events; call it in the transaction that writes them.
+def enqueue(event_ids: Sequence[int]) -> bool:
+    """Queue notices of the phases of incidents that these events changed, and return whether there are any.
 
-    Notified: an incident opened, increased in severity, reopened, recovered, was resolved or accepted; the last three
-    only for subscriptions with an earlier notice of it, or of an incident that was merged into it. A severity increase
-    before confirmation is sent only to subscriptions without a notice, as detection is still in progress. Improvements
-    and merged incidents send nothing, expected and snoozed ones only that they are over. Each event is queued once.
+    Call it in the transaction that writes them. A notice of a phase goes to those who were told another one, or none
+    (`is_news`); it is looked at again when it is sent. Each event is queued once.
     """
     now = timezone.now()
-    events = [event for event in _read_events(event_ids) if _should_notify(event, now)]
+    events = list(_read_events(event_ids))
     subscriptions = list(list_active().filter(notify_incidents=True)) if events else []
     if not subscriptions:
-        return
+        return False
     incident_ids = {event.incident_id for event in events}
     wanted = _match(subscriptions, incident_ids)
-    last_kinds = _read_last_kinds(incident_ids)
+    told = read_told(incident_ids)
+    queued = False
     for event in events:
+        incident = event.incident
         recipients = [
             each
             for each in subscriptions
-            if _wants(each, event, wanted=wanted, last_kind=last_kinds.get((each.pk, event.incident_id)))
+            if is_news(
+                each,
+                incident,
+                told.get((each.pk, incident.pk)),
+                is_growth=event.kind == "grew",
+                now=now,
+            )
+            and (incident.phase == Phase.OVER or _wants(each, incident, wanted=wanted))
         ]
-        last_kinds |= {(each.pk, event.incident_id): event.kind for each in recipients}
+        told |= {(each.pk, incident.pk): incident.phase for each in recipients}
         if recipients:
             _queue(event, recipients, now=now)
+            queued = True
+    return queued
+
+
+def count_past_notices(subscription: Subscription, *, further_runs: Sequence[int]) -> list[int]:
+    """Return how many notices of incidents it would have had in the last 90 days, by further runs that it asked for.
+
+    By the events of these days; a number of runs takes so many usual intervals.
+    """
+    since = timezone.now() - timedelta(days=PAST_DAYS)
+    rows = IncidentEvent.objects.filter(kind__in=_PHASES, undone_at=None, at__gt=since)
+    rows = rows.filter(incident__is_regression=True, incident__merged_into=None).exclude(
+        incident__verdict=Verdict.EXPECTED
+    )
+    events: dict[int, list[IncidentEvent]] = defaultdict(list)
+    for event in rows.select_related("incident").order_by("pk"):
+        events[event.incident_id].append(event)
+    wanted = _match([subscription], events)
+    intervals: dict[int, list[float]] = defaultdict(list)
+    changes = Change.objects.filter(incident__in=events)
+    for incident_id, interval_s in changes.values_list("incident_id", "evidence__interval_s"):
+        intervals[incident_id or 0].append(interval_s or 0.0)
+    counts = [0] * len(further_runs)
+    for incident_id, of in events.items():
+        if not _wants(subscription, of[0].incident, wanted=wanted):
+            continue
+        interval = timedelta(seconds=median(intervals.get(incident_id, [0.0])))
+        for place, runs in enumerate(further_runs):
+            counts[place] += _count_told(of, runs, wait=max(runs - CONFIRMED_RUNS, 0) * interval)
+    return counts
+
+
+def _count_told(events: Sequence[IncidentEvent], further_runs: int, *, wait: timedelta) -> int:
+    """Return how many notices these events of an incident are; wait: from its confirmation until it is certain."""
+    count, told = 0, Phase.OVER
+    ends = [*(event.at for event in events[1:]), timezone.now()]
+    for event, until in zip(events, ends, strict=True):
+        phase = _PHASES[event.kind]
+        is_early = phase == Phase.WORSE and until - event.at < wait
+        is_hidden = phase == Phase.SUSPECTED and further_runs > 0
+        if not is_early and not is_hidden and (phase != told or event.kind == "grew"):
+            count, told = count + 1, phase
+    return count
 
 
 def send_due(*, budget_s: float = 20.0) -> int:
@@ -130,6 +196,11 @@ def send_claim(claim: NoticeClaim) -> None:
 
 def _read_message(notice: Notice, secret: str) -> Message:
     message = Message.from_json(notice.body)
+    if notice.incident_id is not None:
+        # As it is now.
+        event = IncidentEvent.objects.select_related("incident", "by").get(pk=message.facts["event"]["id"])
+        message = _make_message(event)
+        Notice.objects.filter(pk=notice.pk).update(body=message.to_json())
     return add_link(message, secret) if message.kind == MESSAGE_KIND else message
 
 
@@ -151,50 +222,8 @@ def list_active() -> QuerySet[Subscription]:
 
 
 def _read_events(event_ids: Iterable[int]) -> QuerySet[IncidentEvent]:
-    return (
-        IncidentEvent.objects.filter(pk__in=list(event_ids), kind__in=NOTIFIED_KINDS, undone_at__isnull=True)
-        .select_related("incident", "by")
-        .order_by("pk")
-    )
-
-
-def _should_notify(event: IncidentEvent, now: datetime) -> bool:
-    incident = event.incident
-    if not incident.is_regression or incident.merged_into_id is not None:
-        return False
-    # For whoever was told that it is bad.
-    if event.kind in CLOSING_KINDS:
-        return True
-    if incident.verdict == Verdict.EXPECTED:
-        return False
-    if incident.snoozed_until is not None and incident.snoozed_until > now:
-        return False
-    if event.kind != "grew":
-        return True
-    # More affected series are shown on its page, without a notice.
-    before = event.before.get("severity")
-    return before in _RANK and _RANK[before] < _RANK[incident.severity]
-
-
-def _read_last_kinds(incident_ids: Collection[int]) -> dict[tuple[int, int], str]:
-    """Return the kind of the last notice by subscription and incident, with those of incidents merged into it."""
-    homes = {incident_id: incident_id for incident_id in incident_ids}
-    joined: Collection[int] = incident_ids
-    while joined:
-        rows = Incident.objects.filter(merged_into__in=joined).values_list("pk", "merged_into_id")
-        merged = {pk: homes[into] for pk, into in rows if into is not None}
-        joined = merged.keys() - homes.keys()
-        homes |= merged
-    notices = Notice.objects.filter(
-        incident_id__in=homes, state__in=(NoticeState.WAITING, NoticeState.SENT)
-    ).order_by("pk")
-    return {
-        (subscription_id, homes[incident_id]): kind.removeprefix("incident.")
-        for subscription_id, incident_id, kind in notices.values_list(
-            "subscription_id", "incident_id", "body__kind"
-        )
-        if incident_id is not None
-    }
+    events = IncidentEvent.objects.filter(pk__in=list(event_ids), kind__in=_TOLD_KINDS, undone_at=None)
+    return events.select_related("incident", "by").order_by("pk")
 
 
 def _match(subscriptions: Iterable[Subscription], incident_ids: Iterable[int]) -> dict[_Scope, set[int]]:
@@ -230,42 +259,29 @@ def _get_scope(subscription: Subscription) -> _Scope:
     return subscription.filter, tuple(subscription.metrics)
 
 
-def _wants(
-    subscription: Subscription,
-    event: IncidentEvent,
-    *,
-    wanted: dict[_Scope, set[int]],
-    last_kind: str | None,
-) -> bool:
-    if event.kind in CLOSING_KINDS:
-        return last_kind not in (None, event.kind)
-    if event.kind == "grew" and last_kind and _is_unconfirmed(event):
-        return False
-    is_severe = _RANK[event.incident.severity] >= _RANK.get(subscription.minimum_severity, 0)
-    return is_severe and event.incident_id in wanted[_get_scope(subscription)]
-
-
-def _is_unconfirmed(event: IncidentEvent) -> bool:
-    """Return whether the incident is not confirmed yet: its series are still being detected."""
-    earlier = IncidentEvent.objects.filter(incident_id=event.incident_id, pk__lt=event.pk, undone_at=None)
-    return not earlier.filter(kind="confirmed").exists()
+def _wants(subscription: Subscription, incident: Incident, *, wanted: dict[_Scope, set[int]]) -> bool:
+    is_severe = _RANK[incident.severity] >= _RANK.get(subscription.minimum_severity, 0)
+    return is_severe and incident.pk in wanted[_get_scope(subscription)]
 
 
 def _queue(event: IncidentEvent, recipients: Sequence[Subscription], *, now: datetime) -> None:
+    message, key = _make_message(event), _make_key(event)
+    put_notices((Draft(each, key, message, event.incident_id) for each in recipients), now=now)
+
+
+def _make_message(event: IncidentEvent) -> Message:
     changes = Change.objects.stated().filter(incident_id=event.incident_id)
     sizes = changes.values_list("pk", "metric", "relative")
     ordered = sorted(sizes, key=lambda row: (-measure_multiple(row[2], SMALLEST_CHANGES[row[1]]), row[0]))
     largest = [change_id for change_id, *_ in ordered[:LEVELS_SHOWN]]
     rows = changes.select_related("series").in_bulk(largest)
-    message = make_incident_message(
+    return make_incident_message(
         event.incident,
         event,
         changes=[rows[change_id] for change_id in largest],
         change_count=len(ordered),
         base_url=settings.PUBLIC_URL,
     )
-    key = _make_key(event)
-    put_notices((Draft(each, key, message, event.incident_id) for each in recipients), now=now)
 
 
 def _make_key(event: IncidentEvent) -> str:

@@ -17,22 +17,13 @@ from benchapp.catalog.metrics import (
 )
 from benchapp.detection.rules.baselines import DRIFT_METHOD
 from benchapp.framework.times import format_utc_moment, to_iso
-from benchapp.models import Change, Incident, IncidentEvent, Series, Verdict, read_slope
-from benchapp.notices.channels.transport import CLOSING_KINDS, Message, MessageLevel, to_one_line
+from benchapp.models import Change, Incident, IncidentEvent, Phase, Series, Verdict, read_slope
+from benchapp.notices.channels.transport import Message, MessageLevel, to_one_line
 
 # The page has all of them.
 LEVELS_SHOWN: Final = 5
 SUSPECTS_SHOWN: Final = 5
 POOLED_SHOWN: Final = 3
-
-_HEADINGS: Final = {
-    "opened": "Regression",
-    "grew": "Worse",
-    "reopened": "Reopened",
-    "recovered": "Recovered",
-    "resolved": "Resolved",
-    "accepted": "Accepted",
-}
 
 
 # It is made in the request of a user, who may have other units, and has several readers.
@@ -52,7 +43,7 @@ def make_incident_message(
     shown = changes[:LEVELS_SHOWN]
     url = f"{base_url}/incidents/{incident.pk}/" if base_url else ""
     return Message(
-        kind=f"incident.{event.kind}",
+        kind=f"incident.{incident.phase}",
         subject=f"{_format_heading(incident, event)}: {to_one_line(incident.title)}",
         sentence=_format_sentence(incident, event, changes, change_count),
         details=_list_details(incident, event),
@@ -68,10 +59,12 @@ def make_incident_message(
 
 
 def _format_heading(incident: Incident, event: IncidentEvent) -> str:
-    heading = _HEADINGS.get(event.kind, event.kind.capitalize())
-    if event.kind == "resolved" and incident.verdict:
-        return f"{heading} ({Verdict(incident.verdict).label.lower()})"
-    return heading if event.kind in CLOSING_KINDS else f"{heading}, {incident.severity}"
+    if incident.phase != Phase.OVER:
+        heading = "Grew" if event.kind == "grew" else incident.phase.label
+        return f"{heading}, {incident.severity}"
+    if event.kind == "accepted":
+        return "Over (accepted)"
+    return f"Over ({Verdict(incident.verdict).label.lower()})" if incident.verdict else "Over"
 
 
 def _format_sentence(
@@ -90,14 +83,12 @@ def _format_sentence(
         f"Pooled level of {one['scope'].partition(':')[2]}: {one['text']}."
         for one in incident.pooled_levels[:POOLED_SHOWN]
     ]
-    if event.kind == "recovered":
-        sentences.insert(0, "The level returned to its earlier value.")
     if event.kind == "resolved":
         sentences.insert(0, f"Resolved by {event.by.username}." if event.by else "Resolved automatically.")
+    if incident.phase == Phase.INTERMITTENT:
+        sentences.insert(0, "No more notices until it stays.")
     if event.kind == "accepted":
         sentences.insert(0, f"Accepted as new baseline{f' by {event.by.username}' if event.by else ''}.")
-    if event.kind == "reopened":
-        sentences.insert(0, "It was over and has recurred.")
     if event.text:
         sentences.append(to_one_line(event.text)[:1000])
     return " ".join(sentences)
@@ -210,6 +201,7 @@ def _make_facts(
             "title": incident.title,
             "scope": incident.scope,
             "state": incident.state,
+            "phase": incident.phase,
             "verdict": incident.verdict or None,
             "severity": incident.severity,
             "metric": incident.metric,

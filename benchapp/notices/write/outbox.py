@@ -15,7 +15,7 @@ reported again.
 
 import random
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -24,12 +24,13 @@ from uuid import UUID, uuid5
 import structlog
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from benchapp.framework.write.conflicts import retry_conflicts
-from benchapp.models import Incident, IncidentEvent, Notice, NoticeState, Subscription, Verdict
-from benchapp.notices.channels.transport import CLOSING_KINDS, Message, get_transport
+from benchapp.incidents.write.incidents import has_lasted
+from benchapp.models import CONFIRMED_RUNS, Incident, Notice, NoticeState, Phase, Subscription
+from benchapp.notices.channels.transport import Message, get_transport
 from benchapp.notices.write.delivery_times import GIVE_UP_AFTER, Times, defer, due_at, retry_at
 from benchapp.notices.write.email_confirmation import may_be_sent
 
@@ -86,6 +87,8 @@ def _forget_batch(before: datetime, limit: int) -> int:
 # Longer than the hard limit of the sending task (90 s): claims of a running task never expire.
 LEASE: Final = timedelta(minutes=2)
 LOG_MAXIMUM: Final = 10
+# Time after which an incident that is not certain yet for a subscription is looked at again.
+_LOOK_AGAIN: Final = timedelta(minutes=10)
 # From this number of due notices on, a person gets one message for all.
 TOGETHER_FROM: Final = 6
 _TOGETHER_MAXIMUM: Final = 100
@@ -156,14 +159,14 @@ def put_notices(drafts: Iterable[Draft], *, now: datetime) -> None:
 def claim_next(*, now: datetime) -> NoticeClaim | None:
     """Claim the first due notice for LEASE and count the attempt; None if nothing is due.
 
-    Notices whose event was undone are dropped here. Two senders never claim the same notice: locked rows are skipped.
+    Notices that are no longer true are dropped here. Two senders never claim the same notice: locked rows are skipped.
     """
     with transaction.atomic():
         due = _find_due(now)
         first = due.order_by("not_before_at", "attempts", "id").first()
         if first is None:
             return None
-        notices = _drop_obsolete([first, *_find_companions(due, first)], now=now)
+        notices = _select_true([first, *_find_companions(due, first)], now=now)
         for notice in notices:
             _begin(notice, now=now)
         return NoticeClaim(first.subscription, tuple(notices))
@@ -275,43 +278,82 @@ def _find_companions(due: QuerySet[Notice], first: Notice) -> list[Notice]:
     return others if subscription.is_digest or len(others) + 1 >= TOGETHER_FROM else []
 
 
-def _drop_obsolete(notices: Sequence[Notice], *, now: datetime) -> list[Notice]:
-    """Drop obsolete notices and return the others in their order.
+def _select_true(notices: Sequence[Notice], *, now: datetime) -> list[Notice]:
+    """Return the notices that are true now, by id; drop the others, and postpone those that are not certain yet.
 
-    notices: of one subscription. Obsolete: the event was undone, or the incident was merged or is expected. The end of
-    an expected one is sent if an earlier notice was.
+    notices: of one subscription. What it was told already is not told again, unless the incident grew.
     """
-    events = {notice.pk: notice.body.get("facts", {}).get("event", {}).get("id") for notice in notices}
-    undone = set(
-        IncidentEvent.objects.filter(
-            pk__in=[event for event in events.values() if event], undone_at__isnull=False
-        ).values_list("pk", flat=True)
-    )
-    quiet = set(
-        Incident.objects.filter(
-            Q(verdict=Verdict.EXPECTED) | Q(merged_into__isnull=False),
-            pk__in=[notice.incident_id for notice in notices if notice.incident_id],
-        ).values_list("pk", flat=True)
-    )
-    sent = Notice.objects.filter(
-        subscription=notices[0].subscription,
-        incident__in=quiet,
-        incident__merged_into=None,
-        state=NoticeState.SENT,
-    )
-    ending = set(sent.values_list("incident_id", flat=True)) if quiet else set()
-    gone = [
-        notice.pk
-        for notice in notices
-        if events[notice.pk] in undone
-        or (notice.incident_id in quiet and not (notice.incident_id in ending and _is_end(notice)))
-    ]
-    Notice.objects.filter(pk__in=gone).update(state=NoticeState.DROPPED, settled_at=now)
-    return sorted((notice for notice in notices if notice.pk not in gone), key=lambda notice: notice.pk)
+    subscription = notices[0].subscription
+    incidents = Incident.objects.in_bulk([notice.incident_id for notice in notices if notice.incident_id])
+    told = read_told(incidents, subscription=subscription) if incidents else {}
+    kept = []
+    for notice in sorted(notices, key=lambda notice: notice.pk):
+        incident = incidents.get(notice.incident_id or 0)
+        if incident is None:
+            kept.append(notice)
+            continue
+        phase, key = incident.phase, (subscription.pk, incident.pk)
+        is_growth = notice.body["facts"]["event"]["kind"] == "grew"
+        if notice.body["kind"] != f"incident.{phase}" or not is_news(
+            subscription, incident, told.get(key), is_growth=is_growth, now=now
+        ):
+            Notice.objects.filter(pk=notice.pk).update(state=NoticeState.DROPPED, settled_at=now)
+        elif subscription.further_runs > CONFIRMED_RUNS and not has_lasted(
+            incident, further_runs=subscription.further_runs
+        ):
+            later = due_at(read_times(subscription), now + _LOOK_AGAIN)
+            Notice.objects.filter(pk=notice.pk).update(not_before_at=later, created_at=later)
+        else:
+            told[key] = phase
+            kept.append(notice)
+    return kept
 
 
-def _is_end(notice: Notice) -> bool:
-    return notice.body.get("facts", {}).get("event", {}).get("kind") in CLOSING_KINDS
+def is_news(
+    subscription: Subscription, incident: Incident, told: str | None, *, is_growth: bool, now: datetime
+) -> bool:
+    """Return whether a subscription gets the phase of an incident, after that of its last notice, or none.
+
+    Whoever got another phase gets the end.
+    """
+    phase = incident.phase
+    if incident.merged_into_id is not None or not incident.is_regression:
+        return False
+    if phase == Phase.OVER:
+        return told not in (None, Phase.OVER)
+    if incident.snoozed_until is not None and incident.snoozed_until > now:
+        return False
+    if phase == Phase.SUSPECTED:
+        return subscription.further_runs == 0 and told in (None, Phase.OVER)
+    return told != phase or is_growth
+
+
+def read_told(
+    incident_ids: Collection[int], *, subscription: Subscription | None = None
+) -> dict[tuple[int, int], str]:
+    """Return the phase that was told last, by subscription and incident, with those of incidents merged into it.
+
+    subscription: only what was sent to it; otherwise also what waits.
+    """
+    homes = {incident_id: incident_id for incident_id in incident_ids}
+    joined: Collection[int] = incident_ids
+    while joined:
+        rows = Incident.objects.filter(merged_into__in=joined).values_list("pk", "merged_into_id")
+        merged = {pk: homes[into] for pk, into in rows if into is not None}
+        joined = merged.keys() - homes.keys()
+        homes |= merged
+    notices = Notice.objects.filter(incident_id__in=homes).order_by("pk")
+    if subscription is None:
+        notices = notices.filter(state__in=(NoticeState.WAITING, NoticeState.SENT))
+    else:
+        notices = notices.filter(state=NoticeState.SENT, subscription=subscription)
+    return {
+        (subscription_id, homes[incident_id]): kind.removeprefix("incident.")
+        for subscription_id, incident_id, kind in notices.values_list(
+            "subscription_id", "incident_id", "body__kind"
+        )
+        if incident_id is not None
+    }
 
 
 def _begin(notice: Notice, *, now: datetime) -> None:

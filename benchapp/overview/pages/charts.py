@@ -70,7 +70,7 @@ def regressions(request: HttpRequest) -> HttpResponse:
             ],
             "marks": [
                 {"day": change.since_at.astimezone(UTC).date().isoformat(), "text": letter}
-                for letter, change in letter_changes(list_recent_changes(bar.filter))
+                for letter, change in letter_changes(list_recent_changes(bar.filter, days))
             ],
         },
         "rows": _list_steps(found),

@@ -376,7 +376,7 @@ def home(request: HttpRequest) -> HttpResponse:
         "open_count": open_count,
         "excluded": () if hosts.count else explain_empty(bar, has_runs),
         "chart_query": request.GET.urlencode(),
-        "changes": make_change_rows(list_recent_changes(filter), incidents),
+        "changes": make_change_rows(list_recent_changes(filter, days), incidents),
     }
     return render(request, "overview/overview.html", context)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ from django.utils import timezone
 from benchapp.catalog.dimensions import FACT_NAMES
 from benchapp.catalog.grammar import Filter
 from benchapp.framework.read.binary_columns import CHART_S, fetch_rows, read_cached
+from benchapp.framework.read.days import DayRange
 from benchapp.models import Environment, Host, Series, SeriesEnvironment, State, Subscription, User
 from benchapp.models.filtering import match_series
 from benchapp.storage.read.hosts import (
@@ -154,12 +155,15 @@ class RecentChange:
     since_at: datetime
 
 
-def list_recent_changes(filter: Filter | None = None) -> list[RecentChange]:
-    """Return the changes of the last 90 days between known values, the newest first; two queries.
+def list_recent_changes(filter: Filter | None = None, days: DayRange | None = None) -> list[RecentChange]:
+    """Return the changes of these days, by default the last 90, between known values, newest first; two queries.
 
     Of the newest 2 000 environments that began on a series of the filter.
     """
     begun = SeriesEnvironment.objects.filter(first_at__gte=timezone.now() - _CHANGES_SINCE)
+    if days is not None:
+        first_at = datetime.combine(days.first, time.min, UTC)
+        begun = SeriesEnvironment.objects.filter(first_at__gte=first_at, first_at__lt=days.end_at)
     if filter:
         begun = begun.filter(series__in=Series.objects.filter(match_series(filter)))
     text, values = begun.order_by("-first_at").values("pk")[:_ROWS_MAXIMUM].query.sql_with_params()

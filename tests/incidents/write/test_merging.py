@@ -5,9 +5,10 @@ from datetime import timedelta
 import pytest
 
 from benchapp.models import Incident, IncidentEvent, IncidentState
-from tests.detection.write.judging import judge_all, make_cells
+from tests.detection.write.judging import judge_all, make_cells, make_level
 from tests.factories import NOON, make_host
 from tests.incidents.write.test_grouping import fallen, steady
+from tests.received_notices import list_told
 
 pytestmark = pytest.mark.django_db
 
@@ -23,7 +24,58 @@ def test_three_hosts_with_the_same_kernel_are_one_incident() -> None:
     assert (wide.scope, wide.change_count) == ("", 3)
     assert wide.title == "db-0 to db-2: IOPS −20 % in 3 of 3 series"
     assert Incident.objects.filter(merged_into=wide, state=IncidentState.RESOLVED).count() == 2
-    assert [IncidentEvent.objects.get(pk=pk).kind for pk in judged.event_ids] == ["opened"]
+    assert list_told(judged.event_ids) == ["suspected"]
+
+
+def test_hosts_that_get_a_kernel_one_after_the_other_are_one_incident_that_grows() -> None:
+    for number in range(4):
+        kernels = ["6.1.0"] * 24 + ["6.12.0"] * 6
+        start_at = NOON - timedelta(hours=6 * 30 - 36 * number)
+        cells = [fallen(number), fallen(number + 4)]
+        make_cells(
+            make_host(f"db-{number}"), cells, kernels=kernels, step=timedelta(hours=6), start_at=start_at
+        )
+        judge_all()
+
+    wide = Incident.objects.get(merged_into=None)
+    assert (wide.scope, wide.change_count) == ("", 8)
+
+
+def test_host_without_the_cause_of_the_others_is_another_incident() -> None:
+    for number in range(4):
+        kernels = ["6.1.0"] * 24 + (["6.12.0"] if number else ["6.1.0"]) * 6
+        layouts = [{"volume_type": "st1"}, {"volume_type": "io2"}]
+        values = [fallen(number), steady(1), fallen(number + 3), steady(3)]
+        make_cells(make_host(f"db-{number}"), values, targets=layouts, kernels=kernels)
+
+    judge_all()
+
+    alone, wide = Incident.objects.filter(merged_into=None).order_by("pk")
+    assert (alone.scope, alone.suspects, wide.scope) == ("host:db-0", [], "")
+    assert wide.suspects[0]["share"] == 1
+
+
+def test_losses_of_different_sizes_are_different_incidents() -> None:
+    kernels = ["6.1.0"] * 24 + ["6.12.0"] * 6
+    for number, level in enumerate((900.0, 900.0, 900.0, 700.0, 700.0)):
+        values = make_level(1000.0, 24, shift=number) + make_level(level, 6, shift=number)
+        make_cells(make_host(f"db-{number}"), [values], kernels=kernels)
+
+    judge_all()
+
+    sizes = Incident.objects.filter(merged_into=None).values_list("relative", flat=True)
+    assert sorted(round(size, 1) for size in sizes) == [-0.3, -0.1]
+
+
+def test_improvements_with_one_cause_are_one_incident() -> None:
+    kernels = ["6.1.0"] * 24 + ["6.12.0"] * 6
+    for number in range(3):
+        values = make_level(800.0, 24, shift=number) + make_level(1000.0, 6, shift=number)
+        make_cells(make_host(f"db-{number}"), [values], kernels=kernels)
+
+    judge_all()
+
+    assert not Incident.objects.get(merged_into=None).is_regression
 
 
 def test_three_hosts_that_run_every_36_hours_at_different_times_are_one_incident() -> None:

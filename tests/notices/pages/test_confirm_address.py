@@ -24,6 +24,7 @@ FORM = {
     "channel": "email",
     "address": "anna@example.org",
     "minimum_severity": "low",
+    "further_runs": "3",
     "digest_hour": "7",
     "notify_incidents": "on",
 }

@@ -25,6 +25,7 @@ FORM = {
     "address": "anna@example.org",
     "filter": "host:db-*",
     "minimum_severity": "medium",
+    "further_runs": "3",
     "notify_incidents": "on",
     "notify_silent_hosts": "on",
     "digest_hour": "7",

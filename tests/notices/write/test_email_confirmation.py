@@ -129,7 +129,7 @@ def test_confirmation_lets_out_what_waited_and_uses_up_the_link(mail: MailServer
     assert confirm_address(secret) is True
     send_due()
 
-    assert subjects(mail)[1:] == ["[benchapp] Regression, medium: p99 latency up 38 % on db-07"]
+    assert subjects(mail)[1:] == ["[benchapp] Worse, medium: p99 latency up 38 % on db-07"]
     assert read_row(subscription).address_state == "confirmed"
     assert read_row(subscription).confirmed_at is not None
     assert confirm_address(secret) is False

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from benchapp.models import Channel, Incident, Notice, Role, Subscription, User
 from benchapp.notices.write.enqueue import enqueue
-from tests.factories import make_host, make_series, make_target, make_user
+from tests.factories import NOON, make_host, make_series, make_target, make_user
 from tests.received_notices import list_keys, make_change, make_event, make_incident, make_subscription
 
 pytestmark = pytest.mark.django_db
@@ -25,15 +25,32 @@ def test_event_is_queued_once_for_each_subscription() -> None:
     assert list_keys(anna) == list_keys(ben) == [f"incident {incident.pk}: opened"]
 
 
-def test_each_transition_is_notified() -> None:
-    make_subscription()
-    incident = make_incident()
-    kinds = ("opened", "recovered", "reopened", "recovered", "commented", "acknowledged", "confirmed")
-    enqueue([make_event(incident, kind).pk for kind in kinds])
+def move(incident: Incident, kind: str, **fields: Any) -> None:
+    """Change an incident, and queue the notices of the event."""
+    Incident.objects.filter(pk=incident.pk).update(**fields)
+    enqueue([make_event(incident, kind).pk])
 
-    assert list_keys() == [
-        f"incident {incident.pk}: {words}" for words in ("opened", "recovered 1", "reopened 1", "recovered 2")
-    ]
+
+def test_each_phase_is_told_once() -> None:
+    make_subscription()
+    early = make_subscription(further_runs=0)
+    incident = make_incident(course="suspected")
+    move(incident, "opened")
+    for _ in range(2):
+        move(incident, "confirmed", course="lasting")
+        move(incident, "acknowledged")
+        move(incident, "recovered", recovered_at=NOON)
+        move(incident, "reopened", recovered_at=None, course="suspected")
+    move(incident, "intermittent", course="intermittent")
+    move(incident, "recovered", recovered_at=NOON)
+
+    words = ["confirmed 1", "recovered 1", "confirmed 2", "recovered 2", "intermittent 1"]
+    told = [f"incident {incident.pk}: {each}" for each in words]
+    assert list_keys(make_subscription()) == []
+    assert [key for key in list_keys() if "opened" not in key] == sorted(
+        [*told, *told], key=list_keys().index
+    )
+    assert sum("opened" in key for key in list_keys(early)) == 3
 
 
 @pytest.mark.parametrize(
@@ -59,7 +76,7 @@ def test_irrelevant_events_are_not_notified(fields: dict[str, Any]) -> None:
     [
         ("resolved", {"verdict": "expected", "state": "resolved"}),
         ("accepted", {"verdict": "expected", "state": "resolved"}),
-        ("recovered", {"snoozed_until": timezone.now() + timedelta(hours=1)}),
+        ("recovered", {"snoozed_until": timezone.now() + timedelta(hours=1), "recovered_at": NOON}),
     ],
     ids=["expected", "accepted", "snoozed"],
 )
@@ -82,7 +99,7 @@ def test_end_is_sent_to_recipients_of_the_incidents_that_were_merged() -> None:
     Incident.objects.filter(pk=first.pk).update(merged_into=second)
     Incident.objects.filter(pk=second.pk).update(merged_into=third)
 
-    enqueue([make_event(third, "recovered").pk])
+    move(third, "recovered", recovered_at=NOON)
 
     assert list_keys(early)[1:] == [f"incident {third.pk}: recovered 1"]
 
@@ -97,41 +114,14 @@ def test_merged_incident_is_silent_and_a_snooze_that_is_over_is_not() -> None:
     assert list_keys() == [f"incident {kept.pk}: opened"]
 
 
-@pytest.mark.parametrize(
-    ("before", "expected"),
-    [({"severity": "low"}, 1), ({"severity": "high"}, 0), ({"change_count": 1}, 0), ({}, 0)],
-)
-def test_growth_is_notified_if_the_severity_increased(before: dict[str, Any], expected: int) -> None:
-    make_subscription()
-    incident = make_incident(severity="medium")
-
-    enqueue([make_event(incident, "grew", before=before).pk])
-
-    assert len(list_keys()) == expected
-
-
-def test_growth_before_confirmation_is_notified_only_to_new_recipients() -> None:
+def test_growth_is_told_to_all_whom_it_now_concerns() -> None:
     every, high = make_subscription(), make_subscription(minimum_severity="high")
     incident = make_incident(severity="medium")
-    enqueue([make_event(incident).pk])
-    incident.severity = "high"
-    incident.save()
+    enqueue([make_event(incident, "confirmed").pk])
+    move(incident, "grew", severity="high")
 
-    enqueue([make_event(incident, "grew", before={"severity": "medium"}).pk])
-
-    assert list_keys(every) == [f"incident {incident.pk}: opened"]
+    assert list_keys(every) == [f"incident {incident.pk}: {each}" for each in ("confirmed 1", "grew 1")]
     assert list_keys(high) == [f"incident {incident.pk}: grew 1"]
-
-
-def test_growth_after_confirmation_is_notified_to_all() -> None:
-    make_subscription()
-    incident = make_incident(severity="high")
-    enqueue([make_event(incident).pk])
-    make_event(incident, "confirmed")
-
-    enqueue([make_event(incident, "grew", before={"severity": "medium"}).pk])
-
-    assert list_keys() == [f"incident {incident.pk}: opened", f"incident {incident.pk}: grew 1"]
 
 
 @pytest.mark.parametrize(("least", "expected"), [("low", 1), ("medium", 1), ("high", 0)])
@@ -150,7 +140,7 @@ def test_closing_notices_go_to_recipients_of_the_opening_notice(kind: str) -> No
     enqueue([make_event(incident).pk])
     late = make_subscription()
 
-    enqueue([make_event(incident, kind).pk])
+    move(incident, kind, state="resolved")
 
     assert list_keys(early)[1:] == [f"incident {incident.pk}: {kind} 1"]
     assert list_keys(late) == []
@@ -224,7 +214,7 @@ def test_notice_has_metric_size_and_start_of_the_change(settings: Any) -> None:
     enqueue([make_event(incident).pk])
 
     body = Notice.objects.get().body
-    assert body["subject"] == "Regression, medium: p99 latency up 38 % on db-07"
+    assert body["subject"] == "Worse, medium: p99 latency up 38 % on db-07"
     assert body["sentence"] == (
         "p99 latency +38 % in 1 series; Mean latency +38 % in 1 series, since 21 Nov 2026 12:00 UTC. "
         "Largest of 2 changes: Mean latency 2.90 ms, up 38 % from 2.10 ms since 21 Nov 2026 12:00 UTC "

@@ -66,6 +66,7 @@ def make_message(kind: str = "opened", *, event: dict[str, Any] | None = None, *
         "title": "IOPS down 15 % on db-07",
         "scope": "host:db-07",
         "severity": "high",
+        "course": "lasting",
         "started_at": NOON,
         "metric": "iops",
         "relative": -0.15,
@@ -85,7 +86,7 @@ def test_opening_has_change_time_affected_series_and_possible_causes() -> None:
     assert (
         text
         == f"""\
-Regression, high: IOPS down 15 % on db-07
+Worse, high: IOPS down 15 % on db-07
 
 IOPS −15 % (−12 % to −31 %) in 9 series, since 21 Nov 2026 12:00 UTC.
 Largest of 9 changes: IOPS 28\u202f402, down 15 % from 33\u202f415 since 21 Nov 2026
@@ -115,18 +116,25 @@ Incident 12: {BASE}/incidents/12/
 @pytest.mark.parametrize(
     ("kind", "fields", "event", "subject", "beginning"),
     [
-        ("grew", {}, {}, "Worse, high: ", "IOPS −15 %"),
-        ("reopened", {}, {}, "Reopened, high: ", "It was over and has recurred. IOPS"),
-        ("recovered", {}, {}, "Recovered: ", "The level returned to its earlier value. IOPS"),
+        ("grew", {}, {}, "Grew, high: ", "IOPS −15 %"),
+        ("opened", {"course": "suspected"}, {}, "Suspected, high: ", "IOPS −15 %"),
+        ("intermittent", {"course": "intermittent"}, {}, "Comes and goes, high: ", "No more notices until"),
+        ("recovered", {"recovered_at": NOON}, {}, "Over: ", "IOPS −15 %"),
         (
             "resolved",
-            {"verdict": "fixed"},
+            {"verdict": "fixed", "state": "resolved"},
             {"by": User(username="anna")},
-            "Resolved (fixed): ",
+            "Over (fixed): ",
             "Resolved by anna. ",
         ),
-        ("resolved", {}, {}, "Resolved: ", "Resolved automatically. "),
-        ("accepted", {}, {"by": User(username="anna")}, "Accepted: ", "Accepted as new baseline by anna. "),
+        ("resolved", {"state": "resolved"}, {}, "Over: ", "Resolved automatically. "),
+        (
+            "accepted",
+            {"state": "resolved"},
+            {"by": User(username="anna")},
+            "Over (accepted): ",
+            "Accepted as new baseline by anna. ",
+        ),
     ],
 )
 def test_each_transition_has_its_words(
@@ -171,7 +179,7 @@ def test_blocks_of_slack_neither_mention_nor_link() -> None:
 
     slack = json.dumps(render_slack([message]), ensure_ascii=False)
 
-    assert "<!channel>" not in slack.replace('"plain_text", "text": "Regression, high: <!channel>', "")
+    assert "<!channel>" not in slack.replace('"plain_text", "text": "Worse, high: <!channel>', "")
     assert "&lt;!channel&gt; &amp;" in slack
     assert f"<{BASE}/incidents/12/|Incident 12>" in slack
 
@@ -188,18 +196,18 @@ def test_blocks_of_slack_stay_within_its_limits() -> None:
 def test_program_gets_base_units_and_the_incident() -> None:
     event = render_event([make_message()], at=NOON)
 
-    assert (event["type"], event["timestamp"]) == ("incident.opened", "2026-11-21T12:00:00Z")
+    assert (event["type"], event["timestamp"]) == ("incident.worse", "2026-11-21T12:00:00Z")
     assert event["data"]["incident"]["id"] == 12
     assert event["data"]["changes"][0]["before"] == 33415.0
     assert event["data"]["url"] == f"{BASE}/incidents/12/"
 
 
 def test_digest_holds_all_of_its_notices() -> None:
-    messages = [make_message(), make_message("recovered")]
+    messages = [make_message(), make_message("recovered", recovered_at=NOON)]
 
     assert [each["type"] for each in render_event(messages, at=NOON)["data"]["notices"]] == [
-        "incident.opened",
-        "incident.recovered",
+        "incident.worse",
+        "incident.over",
     ]
     assert render_text(messages).count("Affected series:") == 2
 

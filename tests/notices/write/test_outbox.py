@@ -12,7 +12,7 @@ from django.db import connection
 from django.utils import timezone
 
 from benchapp.framework.env import EmailServer
-from benchapp.models import Channel, Incident, IncidentEvent, Notice, NoticeState, Subscription
+from benchapp.models import Channel, Incident, Notice, NoticeState, Subscription
 from benchapp.notices.channels.transport import Message
 from benchapp.notices.write.enqueue import enqueue, put_test, send_due
 from benchapp.notices.write.outbox import (
@@ -72,7 +72,7 @@ def test_incident_arrives_by_mail_once(mail: MailServer) -> None:
     assert (send_due(), send_due()) == (1, 0)
 
     (letter,) = mail.letters
-    assert letter.message["Subject"] == "[benchapp] Regression, medium: p99 latency up 38 % on db-07"
+    assert letter.message["Subject"] == "[benchapp] Worse, medium: p99 latency up 38 % on db-07"
     assert "p99 latency 2.90 ms, up 38 % from 2.10 ms" in letter.part("plain")
     assert f"https://bench.example.org/incidents/{incident.pk}/" in letter.part("html")
     notice = Notice.objects.get()
@@ -89,9 +89,9 @@ def test_webhook_is_signed_and_slack_is_not(hook: HookServer) -> None:
     send_due()
 
     event, slack = (json.loads(request.body) for request in hook.requests)
-    assert (event["type"], event["data"]["incident"]["id"]) == ("incident.opened", incident.pk)
+    assert (event["type"], event["data"]["incident"]["id"]) == ("incident.worse", incident.pk)
     assert hook.requests[0].headers["webhook-signature"].startswith("v1,")
-    assert slack["text"] == "Regression, medium: p99 latency up 38 % on db-07"
+    assert slack["text"] == "Worse, medium: p99 latency up 38 % on db-07"
     assert "webhook-signature" not in hook.requests[1].headers
 
 
@@ -193,11 +193,11 @@ def test_notices_of_a_paused_subscription_are_dropped_after_a_day(hook: HookServ
     assert Notice.objects.get().state == NoticeState.DROPPED
 
 
-def test_what_was_undone_before_its_time_is_dropped(mail: MailServer) -> None:
+def test_what_is_over_before_its_time_is_dropped(mail: MailServer) -> None:
     make_subscription()
     event = make_event(make_incident())
     enqueue([event.pk])
-    IncidentEvent.objects.filter(pk=event.pk).update(undone_at=timezone.now())
+    Incident.objects.update(recovered_at=timezone.now())
 
     send_due()
 
@@ -209,7 +209,7 @@ def test_what_was_expected_or_merged_before_its_time_is_dropped(mail: MailServer
     make_subscription()
     expected, merged = make_incident(), make_incident(host="db-08")
     enqueue([make_event(expected).pk, make_event(merged).pk])
-    Incident.objects.filter(pk=expected.pk).update(verdict="expected")
+    Incident.objects.filter(pk=expected.pk).update(verdict="expected", state="resolved")
     Incident.objects.filter(pk=merged.pk).update(merged_into=expected)
 
     send_due()

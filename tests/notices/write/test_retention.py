@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from benchapp.models import IncidentEvent, Notice, NoticeState, Subscription
+from benchapp.models import Incident, IncidentEvent, Notice, NoticeState, Subscription
 from benchapp.notices.write.enqueue import enqueue
 from benchapp.notices.write.outbox import forget_old_notices
 from benchapp.notices.write.silence_notices import notify_silent_hosts
@@ -63,6 +63,7 @@ def test_notices_of_an_open_incident_are_retained(subscription: Subscription) ->
     Notice.objects.update(state=NoticeState.SENT, settled_at=NOON)
 
     assert forget_old_notices(now=LATER) == 0
+    Incident.objects.update(recovered_at=LATER)
     enqueue([IncidentEvent.objects.create(incident=incident, at=LATER, kind="recovered").pk])
     assert len(keys()) == 2
 
