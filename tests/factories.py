@@ -97,9 +97,10 @@ def make_token(
     return issue_token(scope=scope, host=host, **fields)
 
 
-def make_user(role: Role = Role.VIEWER, *, username: str | None = None) -> User:
+def make_user(role: Role = Role.VIEWER, *, username: str | None = None, pools: Sequence[str] = ()) -> User:
     """Make a person without a usable password (`client.force_login` signs in)."""
-    return insert_row(User(username=username or f"person-{next(_numbers)}", role=role, password="!"))
+    name = username or f"person-{next(_numbers)}"
+    return insert_row(User(username=name, role=role, password="!", pools=list(pools)))
 
 
 def make_submission(host: Host | None = None, *, body: bytes | None = FIO_TEXT, **fields: Any) -> Submission:

@@ -64,6 +64,7 @@ POSTGRES = Postgres(
     },
 )
 
+TABLES_MADE_BY = tuple(ROOT / "benchapp" / name for name in ("sql_views.py", "models/limits.py"))
 MIGRATED = replace(
     POSTGRES,
     directory=(SHARED_DIRECTORY or RUNTIME) / "migrated" / "18",
@@ -159,7 +160,7 @@ def _provide_migrated_cluster(config: pytest.Config) -> None:
     if cache is None:  # -p no:cacheprovider
         _make_migrated_cluster()
         return
-    made_from = [*(ROOT / "benchapp" / "migrations").glob("*.py"), ROOT / "benchapp" / "sql_views.py"]
+    made_from = [*(ROOT / "benchapp" / "migrations").glob("*.py"), *TABLES_MADE_BY]
     kept = Path(cache.mkdir("clusters")) / name_kept(ACCOUNT, [*made_from, ROOT / "uv.lock"])
     if (kept / "PG_VERSION").exists():
         copy_cluster(kept, MIGRATED.directory, account=ACCOUNT)

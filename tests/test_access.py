@@ -95,25 +95,27 @@ def site() -> Site:
     return Site(make_parts(), {actor: clients[actor] for actor in ACTORS})
 
 
-def make_parts() -> dict[str, Any]:
-    """Make one of everything; return the parts of its addresses."""
-    host = make_host("db-7", pool=HOSTILE)
-    target = make_target(target_name=HOSTILE, filesystem=HOSTILE, volume_type=HOSTILE)
+def make_parts(host_name: str = "db-7", pool: str | None = None, text: str = HOSTILE) -> dict[str, Any]:
+    """Make one of everything, with the text wherever one can be; return the parts of its addresses."""
+    host = make_host(host_name, pool=pool or text)
+    target = make_target(target_name=text, filesystem=text, volume_type=text)
     series = add_series([1.0], host=host, target=target, start_at=timezone.now())
     run = make_run(
         host,
-        profile=HOSTILE,
+        profile=text,
         target=target,
-        environment=make_environment(kernel=HOSTILE),
-        labels={HOSTILE: HOSTILE},
-        command={"argv": ["fio", HOSTILE], "stderr": HOSTILE, "jobfile": HOSTILE},
-        warnings=[{"code": "x", "where": HOSTILE, "message": HOSTILE}],
+        environment=make_environment(kernel=text),
+        labels={text: text},
+        command={"argv": ["fio", text], "stderr": text, "jobfile": text},
+        warnings=[{"code": "x", "where": text, "message": text}],
     )
-    make_measurement(run, series, job_name=HOSTILE, iops=1.0)
-    fact = {"name": HOSTILE, "before": HOSTILE, "after": HOSTILE, "share": 1, "text": HOSTILE}
-    written = {"filter": HOSTILE, "reason": HOSTILE}
-    panel = {"kind": "scaling", "query": "", "title": HOSTILE, "text": HOSTILE}
-    study = Study.objects.create(title=HOSTILE, text=HOSTILE, share_token="s" * 43, panels=[panel])
+    make_measurement(run, series, job_name=text, iops=1.0)
+    fact = {"name": text, "before": text, "after": text, "share": 1, "text": text}
+    written = {"filter": text, "reason": text}
+    panel = {"kind": "scaling", "query": "", "title": text, "text": text}
+    study = Study.objects.create(
+        title=text, text=text, share_token=(f"{host_name}-" + "s" * 43)[:43], panels=[panel]
+    )
     frozen = FrozenPanel("scaling", "", "Reads", content="", width=1, height=1, images={"light": b"PNG"})
     store_snapshot(study.pk, [frozen], by=None)
     return {
@@ -127,7 +129,7 @@ def make_parts() -> dict[str, Any]:
         "run_id": run.id,
         "series_id": series.id,
         "submission_id": run.submission_id,
-        "public_id": make_token(host=host, label=HOSTILE)[0].public_id,
+        "public_id": make_token(host=host, label=text)[0].public_id,
         "user_id": make_user().id,
         "invitation_id": 1,
         "secret": "no-such-secret",
@@ -138,26 +140,26 @@ def make_parts() -> dict[str, Any]:
         "study_id": study.pk,
         "incident_id": make_incident(
             changes=[make_change(series)],
-            title=HOSTILE,
+            title=text,
             link="https://tickets.example/",
-            link_label=HOSTILE,
+            link_label=text,
             suspects=[fact],
-            common_factors=[{"dimension": HOSTILE, "value": HOSTILE, "share": 1, "text": HOSTILE}],
+            common_factors=[{"dimension": text, "value": text, "share": 1, "text": text}],
         ).pk,
         "bulk": uuid4(),
         "planned_event_id": make_planned_event(to_at=timezone.now() + timedelta(days=1), **written).pk,
-        "correction_id": make_correction(filter=HOSTILE, reason=HOSTILE).pk,
-        "policy_id": make_detection_policy(label=f"a={HOSTILE}", **written).pk,
-        "dry_run_id": make_dry_run(filter=HOSTILE).pk,
-        "price_id": make_price(region=HOSTILE).pk,
-        "mapping_id": make_target_mapping(pattern=HOSTILE, target_name=HOSTILE).pk,
-        "wanted_id": make_wanted_schedule(pool=HOSTILE, directory=HOSTILE, profile=HOSTILE).pk,
+        "correction_id": make_correction(filter=text, reason=text).pk,
+        "policy_id": make_detection_policy(label=f"a={text}", **written).pk,
+        "dry_run_id": make_dry_run(filter=text).pk,
+        "price_id": make_price(region=text).pk,
+        "mapping_id": make_target_mapping(pattern=text, target_name=text).pk,
+        "wanted_id": make_wanted_schedule(pool=text, directory=text, profile=text).pk,
         "action": "acknowledge",
-        "subscription_id": make_subscription(filter=HOSTILE).pk,
+        "subscription_id": make_subscription(filter=text).pk,
         "token": study.share_token,
         "place": 1,
         "request_id": make_run_request(
-            host, repeats=run, state=RunRequestState.FAILED, reason=HOSTILE, directory=HOSTILE
+            host, repeats=run, state=RunRequestState.FAILED, reason=text, directory=text
         ).pk,
         "theme": "light",
     }

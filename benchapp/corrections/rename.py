@@ -20,6 +20,7 @@ from benchapp.intake.normalize.batch import IMPORT_LOCK
 from benchapp.models import (
     SAMPLE_HOST,
     UNRESOLVED,
+    ApiToken,
     AuditKind,
     Change,
     ConfirmationPolicy,
@@ -29,6 +30,7 @@ from benchapp.models import (
     FormerName,
     Host,
     Incident,
+    Invitation,
     PinnedChart,
     PlannedEvent,
     PooledEvaluation,
@@ -249,6 +251,10 @@ def _replace_in_panels(panels: list[dict[str, Any]], present: Mapping[str, str])
     return [{**panel, "query": replace_in_query(panel["query"], present)} for panel in panels]
 
 
+def _replace_in_pools(pools: list[str], names: Mapping[str, str]) -> list[str]:
+    return [names.get(f"pool:{pool}".lower(), f"pool:{pool}").partition(":")[2] for pool in pools]
+
+
 # Noun, column and how names in it are replaced.
 _Stored = tuple[str, type[models.Model], str, Callable[[Any, Mapping[str, str]], Any]]
 _STORED: Final[tuple[_Stored, ...]] = (
@@ -259,6 +265,7 @@ _STORED: Final[tuple[_Stored, ...]] = (
     ("layout question", Subscription, "layout_question", replace_in_query),
     ("correction", Correction, "filter", _replace_in_filter),
     ("default filter", User, "default_filter", _replace_in_filter),
+    *(("limit", model, "pools", _replace_in_pools) for model in (User, ApiToken, Invitation)),
     ("saved view", SavedView, "query", replace_in_query),
     ("pinned chart", PinnedChart, "query", replace_in_query),
     ("report", Study, "panels", _replace_in_panels),

@@ -4,13 +4,14 @@ What a reader sees of a person: the user name, or only that there is one. Anybod
 and shared studies. Names are for those who signed in, and for tokens that read.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import datetime
 from typing import Final, Self
 
 from django.contrib.auth.models import AbstractUser
+from django.contrib.postgres.fields import ArrayField
 from django.core.serializers.json import DjangoJSONEncoder
 from django.db import models
 
@@ -44,12 +45,24 @@ BROWSER_ZONE = "browser"
 _RANK = {Role.VIEWER.value: 0, Role.EDITOR.value: 1, Role.ADMIN.value: 2}
 
 
+def pools_field() -> "ArrayField[list[str], list[str]]":
+    """Return the column of the pools that a viewer or a token is limited to (models.limits); empty: everything."""
+    return ArrayField(models.CharField(max_length=100), default=list, db_default=[], blank=True)
+
+
+def name_limit(pools: Sequence[str]) -> str:
+    """Name the pools of a limited reader: "only pool db", "only pools db and web"; "" for none."""
+    *first, last = pools or [""]
+    names = f"{', '.join(first)} and {last}" if first else last
+    return f"only pool{'s' if first else ''} {names}" if pools else ""
+
+
 class User(AbstractUser):
     """A user who signs in.
 
     deleted_at: when the account was deleted. Its row remains, without its name, for what refers to it. time_zone: name
     of the IANA database, BROWSER_ZONE, or "" for that of the server. default_filter: in the filter language; the links
-    of the navigation bar have it.
+    of the navigation bar have it. pools: a viewer sees these alone; empty: all.
     """
 
     role = models.CharField(max_length=8, choices=Role, default=Role.VIEWER)
@@ -58,10 +71,14 @@ class User(AbstractUser):
     rate_units = models.CharField(max_length=6, choices=RateUnits, default=RateUnits.SI)
     theme = models.CharField(max_length=6, choices=Theme, default=Theme.SYSTEM)
     default_filter = models.CharField(max_length=2000, blank=True, default="")
+    pools = pools_field()
 
     class Meta:
         constraints = (
             models.CheckConstraint(condition=models.Q(role__in=Role.values), name="user_role_is_known"),
+            models.CheckConstraint(
+                condition=models.Q(role=Role.VIEWER) | models.Q(pools=[]), name="user_with_pools_is_a_viewer"
+            ),
             models.CheckConstraint(
                 condition=models.Q(rate_units__in=RateUnits.values), name="user_rate_units_are_known"
             ),
@@ -70,6 +87,11 @@ class User(AbstractUser):
 
     def __str__(self) -> str:
         return f"{self.username} ({self.role})"
+
+    @property
+    def limit_text(self) -> str:
+        """Return what the account is limited to: "only pool db"."""
+        return name_limit(self.pools)
 
     def has_role(self, role: Role) -> bool:
         """Return whether this user has the role or a higher one."""
@@ -103,6 +125,7 @@ class Invitation(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     expires_at = models.DateTimeField()
     used_at = models.DateTimeField(null=True, blank=True)
+    pools = pools_field()
 
     objects = InvitationQuerySet.as_manager()
 

@@ -25,6 +25,7 @@ from benchapp.models.change import NewestValues
 from benchapp.models.detection_policy import DetectionPolicy
 from benchapp.models.filtering import match_facts, match_series
 from benchapp.models.host import Host
+from benchapp.models.limits import unlimited
 from benchapp.models.measurement import Run
 from benchapp.models.planned_event import PlannedEvent, PlannedEventKind
 from benchapp.models.series import Series
@@ -125,8 +126,10 @@ def match_planned_events(
     """Return the planned events that match each of these series, by series id; queries as of `match_stored_filters`,
     and one of the events."""
     by_filter: dict[str, list[PlannedEvent]] = defaultdict(list)
-    for planned_event in planned_events.order_by("id"):
-        by_filter[planned_event.filter].append(planned_event)
+    # For calculations, which are the same for every reader.
+    with unlimited():
+        for planned_event in planned_events.order_by("id"):
+            by_filter[planned_event.filter].append(planned_event)
     matched: dict[int, list[PlannedEvent]] = defaultdict(list)
     for text, ids in match_stored_filters(by_filter, series).items():
         for series_id in ids:

@@ -12,7 +12,7 @@ from django.db.models import Exists, OuterRef, Value
 from django.db.models.functions import Concat, Lower
 
 from benchapp.catalog.metrics import format_count
-from benchapp.models.account import User, name_person
+from benchapp.models.account import User, name_limit, name_person, pools_field
 from benchapp.models.list_entry import Resource
 
 # The host of the sample data (manage.py load_sample). Counts of hosts leave it out: nothing runs on it.
@@ -210,7 +210,10 @@ class ApiTokenQuerySet(models.QuerySet["ApiToken"]):
 
 
 class ApiToken(models.Model):
-    """A bearer token: `bench_<public id>_<secret><CRC>`; only the SHA-256 of the secret is stored."""
+    """A bearer token: `bench_<public id>_<secret><CRC>`; only the SHA-256 of the secret is stored.
+
+    pools: a token that reads is limited to these. host_pattern: of names that a token enrolls, "" for any.
+    """
 
     public_id = models.CharField(max_length=12, unique=True)
     digest = models.BinaryField(max_length=32)
@@ -222,6 +225,8 @@ class ApiToken(models.Model):
     expires_at = models.DateTimeField(null=True, blank=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
     last_used_at = models.DateTimeField(null=True, blank=True, help_text="written at most every 10 minutes")
+    pools = pools_field()
+    host_pattern = models.CharField(max_length=253, blank=True, default="", db_default="")
 
     objects = ApiTokenQuerySet.as_manager()
 
@@ -229,6 +234,9 @@ class ApiToken(models.Model):
         constraints = (
             models.CheckConstraint(
                 condition=models.Q(scope__in=Scope.values), name="api_token_scope_is_known"
+            ),
+            models.CheckConstraint(
+                condition=models.Q(scope=Scope.READ) | models.Q(pools=[]), name="api_token_with_pools_reads"
             ),
             models.CheckConstraint(
                 condition=models.Q(scope=Scope.INGEST, host__isnull=False)
@@ -239,6 +247,12 @@ class ApiToken(models.Model):
 
     def __str__(self) -> str:
         return f"bench_{self.public_id}_… ({self.scope})"
+
+    @property
+    def scope_text(self) -> str:
+        """Return what the token may do: "Reads only pool db"."""
+        limit = f"Reads {name_limit(self.pools)}" if self.pools else Scope(self.scope).label
+        return f"{limit} named {self.host_pattern}" if self.host_pattern else limit
 
 
 class SignedLinkQuerySet(models.QuerySet["SignedLink"]):

@@ -1,6 +1,8 @@
 """Incidents: related changes, their triage and events."""
 
-from typing import Final
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
 from django.contrib.postgres.functions import RandomUUID
@@ -8,6 +10,7 @@ from django.db import models
 from django.utils import timezone
 
 from benchapp.models.account import User, name_person
+from benchapp.models.limits import read_limit
 
 LINK_LABEL_MAXIMUM: Final = 60
 
@@ -58,6 +61,25 @@ class Severity(models.TextChoices):
     HIGH = "high", "High"
     MEDIUM = "medium", "Medium"
     LOW = "low", "Low"
+
+
+# Of a suspect: about hosts that the incident does not have.
+_ELSEWHERE: Final = frozenset({"hosts_regressed", "hosts_unaffected", "unaffected_hosts"})
+
+
+# At the end of a title: how many peers changed as well (incidents.write.common_factors); it may be cut anywhere.
+_PEERS: Final = re.compile(r", (only this (host|pool)\b.*|[^a-z]+ of [^a-z]+( p.*)?)\Z", re.DOTALL)
+ELSEWHERE: Final = "; same change on other hosts: "
+
+
+def hide_peers(title: str) -> str:
+    """Return a title; for a limited reader without the counts of hosts and pools that are hidden."""
+    return title if read_limit() is None else _PEERS.sub("", title)
+
+
+def _keep_own(suspect: Mapping[str, Any]) -> dict[str, Any]:
+    own = {name: value for name, value in suspect.items() if name not in _ELSEWHERE}
+    return {**own, "text": str(own.get("text", "")).partition(ELSEWHERE)[0]}
 
 
 class Incident(models.Model):
@@ -147,6 +169,24 @@ class Incident(models.Model):
 
     def __str__(self) -> str:
         return f"incident {self.pk} ({self.state}): {self.title}"
+
+    @classmethod
+    def from_db(
+        cls, db: str | None, field_names: Collection[str], values: Collection[Any], **more: Any
+    ) -> Self:
+        """Return an incident; a limited reader does not see what suspects and factors say about other hosts."""
+        row = super().from_db(db, field_names, values, **more)
+        if read_limit() is None:
+            return row
+        if "title" in row.__dict__:
+            row.title = hide_peers(row.title)
+        if "common_factors" in row.__dict__:
+            row.common_factors = [
+                one for one in row.common_factors if one["dimension"] not in ("host", "pool")
+            ]
+        if "suspects" in row.__dict__:
+            row.suspects = [_keep_own(suspect) for suspect in row.suspects]
+        return row
 
     @property
     def relative_low(self) -> float | None:

@@ -1,13 +1,16 @@
 """Forms for sign-in, accounts, hosts, tokens and uploads."""
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from django import forms
 from django.contrib.auth.forms import PasswordChangeForm
+from django.db.models import F, Func
 
-from benchapp.models import Role, Scope
+from benchapp.models import Host, Role, Scope, User
+from benchapp.models.limits import find_obstacle
 from benchapp.notices.channels.email.transport import read_email_address
 from benchapp.notices.channels.transport import AddressRefused
+from benchapp.storage.write.hosts import HOST_PATTERN
 
 _PASSWORD_HELP: Final = "At least 10 characters, not only digits, not a common one."
 
@@ -113,10 +116,43 @@ class EmailForm(forms.Form):
             raise forms.ValidationError(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
 
 
-class RoleForm(forms.Form):
-    """A role for an invitation or a person."""
+class LimitForm(forms.Form):
+    """The pools that a viewer or a token is limited to; none: everything."""
 
-    role = forms.ChoiceField(choices=Role.choices, initial=Role.VIEWER)
+    pools = forms.MultipleChoiceField(
+        required=False, label="Only pools", widget=forms.SelectMultiple(attrs={"size": 3})
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Offer the pools of hosts."""
+        super().__init__(*args, **kwargs)
+        self.list_pools().choices = _list_pools()
+
+    def list_pools(self) -> forms.MultipleChoiceField:
+        """Return the field of the pools."""
+        return cast(forms.MultipleChoiceField, self.fields["pools"])
+
+    def clean_pools(self) -> list[str]:
+        """Reject limits that PostgreSQL cannot enforce."""
+        pools: list[str] = self.cleaned_data["pools"]
+        if pools and (obstacle := find_obstacle()):
+            raise forms.ValidationError(f"{obstacle}.")
+        return pools
+
+
+def _list_pools() -> list[tuple[str, str]]:
+    # Also those without a host: a form must not widen a limit that it does not show.
+    limits = User.objects.annotate(pool=Func(F("pools"), function="unnest")).values_list("pool", flat=True)
+    pools = Host.objects.exclude(pool="").order_by().values_list("pool", flat=True).union(limits.order_by())
+    return [(pool, pool) for pool in sorted(pools)]
+
+
+class RoleForm(LimitForm):
+    """Role and limits of an invitation or a person."""
+
+    role = forms.ChoiceField(
+        choices=Role.choices, initial=Role.VIEWER, error_messages={"invalid_choice": "Choose a valid role."}
+    )
 
 
 class HostNameForm(forms.Form):
@@ -124,6 +160,19 @@ class HostNameForm(forms.Form):
 
     name = forms.CharField(label="Host name", max_length=253)
     label = forms.CharField(max_length=100, required=False)
+
+
+class EnrollmentForm(forms.Form):
+    """Which hosts a token enrolls."""
+
+    host_pattern = forms.RegexField(
+        HOST_PATTERN,
+        max_length=253,
+        required=False,
+        error_messages={
+            "invalid": "Host names: a shell pattern such as db-*, of letters, digits, . - _ * ? [ ]."
+        },
+    )
 
 
 class LabelForm(forms.Form):
@@ -138,7 +187,7 @@ class PoolForm(forms.Form):
     pool = forms.CharField(max_length=100, required=False)
 
 
-class TokenForm(forms.Form):
+class TokenForm(LimitForm):
     """An API token."""
 
     scope = forms.ChoiceField(
@@ -147,3 +196,10 @@ class TokenForm(forms.Form):
         initial=Scope.READ,
     )
     label = forms.CharField(label="Label", max_length=100)
+
+    def clean(self) -> dict[str, Any]:
+        """Reject limits of tokens that manage."""
+        cleaned: dict[str, Any] = super().clean() or {}
+        if cleaned.get("pools") and cleaned.get("scope") == Scope.ADMIN:
+            self.add_error("pools", "A token with the scope admin sees everything: choose no pools, or read.")
+        return cleaned

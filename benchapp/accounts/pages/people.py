@@ -23,8 +23,9 @@ from benchapp.accounts.write.accounts import (
 )
 from benchapp.accounts.write.password_reset import create_reset_link
 from benchapp.framework.pages.access import needs_role, read_person
+from benchapp.framework.pages.filter_bar import list_errors
 from benchapp.framework.pages.page_context import make_base_url
-from benchapp.models import Invitation, Role, User
+from benchapp.models import Invitation, Role, User, name_limit
 
 _NOT_PENDING: Final = "This invitation was used or has expired."
 
@@ -40,7 +41,8 @@ def people(request: HttpRequest) -> HttpResponse:
         .select_related("created_by")
         .order_by("-expires_at", "-pk"),
         "roles": Role.choices,
-        "invite_form": RoleForm(),
+        "invite_form": (invite_form := RoleForm()),
+        "pools": invite_form.list_pools().choices,
         "one_time_secret": take_from_last_page(request),
     }
     return render(request, "accounts/people.html", context)
@@ -52,13 +54,17 @@ def invite(request: HttpRequest) -> HttpResponse:
     """Create a one-time invitation link for a role; the next page shows it once."""
     form = RoleForm(request.POST)
     if not form.is_valid():
-        messages.error(request, "Choose a valid role.", extra_tags="bad")
+        messages.error(request, " ".join(list_errors(form)), extra_tags="bad")
         return redirect("people")
-    secret = create_invitation(role=Role(form.cleaned_data["role"]), created_by=read_person(request))
+    role, pools = Role(form.cleaned_data["role"]), form.cleaned_data["pools"]
+    try:
+        secret = create_invitation(role=role, pools=pools, created_by=read_person(request))
+    except ValidationError as error:
+        messages.error(request, " ".join(error.messages), extra_tags="bad")
+        return redirect("people")
     link = make_base_url(request) + reverse("setup", args=[secret])
-    keep_for_next_page(
-        request, f"Invitation link for one {form.cleaned_data['role']}, valid for 24 hours", link
-    )
+    limit = f", {name_limit(pools)}" if pools else ""
+    keep_for_next_page(request, f"Invitation link for one {role.value}{limit}, valid for 24 hours", link)
     return redirect("people")
 
 
@@ -132,11 +138,13 @@ def set_person_role(request: HttpRequest, user_id: int) -> HttpResponse:
     person = _find(user_id)
     form = RoleForm(request.POST)
     if not form.is_valid():
-        messages.error(request, "Choose a valid role.", extra_tags="bad")
+        messages.error(request, " ".join(list_errors(form)), extra_tags="bad")
         return redirect("people")
+    role, pools = Role(form.cleaned_data["role"]), form.cleaned_data["pools"]
     try:
-        change_role(person, Role(form.cleaned_data["role"]))
-        messages.success(request, f"{person.username} is now {form.cleaned_data['role']}.", extra_tags="good")
+        change_role(person, role, pools)
+        limit = f", and sees {name_limit(pools)}" if pools else ""
+        messages.success(request, f"{person.username} is now {role.value}{limit}.", extra_tags="good")
     except ValidationError as error:
         messages.error(request, " ".join(error.messages), extra_tags="bad")
     return redirect("people")

@@ -20,7 +20,7 @@ from benchapp.framework.pages.filter_bar import list_errors
 from benchapp.framework.pages.list_entries import turn_page
 from benchapp.framework.pages.page_context import make_base_url
 from benchapp.framework.pages.security import mark_secret
-from benchapp.models import ApiToken, Role, Scope, SignedLink
+from benchapp.models import ApiToken, Role, Scope, SignedLink, name_limit
 
 LINKS_ON_A_PAGE: Final = 100
 
@@ -102,8 +102,9 @@ def add_token(request: HttpRequest) -> HttpResponse:
         messages.error(request, " ".join(list_errors(form)), extra_tags="bad")
         return redirect("tokens")
     scope = Scope(form.cleaned_data["scope"])
-    _, secret = issue_token(scope=scope, label=form.cleaned_data["label"], created_by=read_person(request))
-    keep_for_next_page(request, f"Token “{form.cleaned_data['label']}”: {scope.label}", secret)
+    label, pools = form.cleaned_data["label"], form.cleaned_data["pools"]
+    _, secret = issue_token(scope=scope, label=label, pools=pools, created_by=read_person(request))
+    keep_for_next_page(request, f"Token “{label}”: {name_limit(pools) or scope.label}", secret)
     return redirect("tokens")
 
 

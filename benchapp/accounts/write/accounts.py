@@ -7,7 +7,7 @@ provider gives no access to an existing account, unless the setting allows it fo
 import hashlib
 import re
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from ipaddress import ip_address, ip_network
@@ -42,6 +42,7 @@ from benchapp.models import (
     Theme,
     User,
 )
+from benchapp.models.limits import unlimited
 
 LINK_LIFETIME: Final = timedelta(hours=24)
 # Failed attempts in 15 minutes for one name from one address; typing errors need about three.
@@ -83,12 +84,17 @@ def create_setup_link() -> str | None:
 
 
 @transaction.atomic
-def create_invitation(*, role: Role, created_by: User | None) -> str:
-    """Return the secret of a new one-time link that makes an account of this role within 24 hours."""
+def create_invitation(*, role: Role, created_by: User | None, pools: Sequence[str] = ()) -> str:
+    """Return the secret of a new one-time link that makes an account of this role within 24 hours.
+
+    pools: that the account is limited to; none: everything. Raises ValidationError if the role has no limits.
+    """
+    _check_pools(role, pools)
     secret = secrets.token_urlsafe(32)
     invitation = Invitation.objects.create(
         digest=_digest(secret),
         role=role,
+        pools=sorted(set(pools)),
         created_by=created_by,
         expires_at=timezone.now() + LINK_LIFETIME,
     )
@@ -96,7 +102,7 @@ def create_invitation(*, role: Role, created_by: User | None) -> str:
         AuditKind.INVITATION,
         "created",
         object_id=invitation.pk,
-        after=snapshot(invitation, "role", "expires_at"),
+        after=snapshot(invitation, "role", "pools", "expires_at"),
         by=created_by,
     )
     return secret
@@ -151,13 +157,13 @@ def accept_invitation(secret: str, username: str, *, password: str) -> User:
     invitation = Invitation.objects.select_for_update().open_at(now).filter(digest=_digest(secret)).first()
     if invitation is None:
         raise InvitationRefused("this link was already used, has expired, or is not valid")
-    user = User(username=username, role=invitation.role)
+    user = User(username=username, role=invitation.role, pools=invitation.pools)
     check_username(user)
     validate_password(password, user)
     user.set_password(password)
     user.save()
     Invitation.objects.filter(pk=invitation.pk, used_at__isnull=True).update(used_at=now)
-    after = {**snapshot(user, "username", "role"), "invitation": invitation.pk}
+    after = {**snapshot(user, "username", "role", "pools"), "invitation": invitation.pk}
     record_write(AuditKind.ACCOUNT, "created", object_id=user.pk, name=user.username, after=after, by=user)
     return user
 
@@ -171,14 +177,29 @@ def check_username(user: User) -> None:
         )
 
 
-def change_role(user: User, role: Role) -> None:
-    """Change the role of a person. Raises ValidationError for the last admin."""
+def _check_pools(role: Role, pools: Sequence[str]) -> None:
+    if pools and role != Role.VIEWER:
+        raise ValidationError(f"An {role.value} sees everything: choose no pools, or the role viewer.")
+
+
+def change_role(user: User, role: Role, pools: Sequence[str] | None = None) -> None:
+    """Change the role of a person, and the pools that it is limited to; None: as before.
+
+    Its subscriptions are paused once it is limited. Raises ValidationError for the last admin, and for limits of
+    another role than viewer.
+    """
+    limits = sorted(set(user.pools if pools is None else pools))
+    _check_pools(role, limits)
     with transaction.atomic():
         if role != Role.ADMIN:
             _require_another_admin(user)
             _revoke_credentials(user)
-        record_account(user, "role_changed", {"role": str(user.role)}, {"role": role.value})
-        User.objects.filter(pk=user.pk).update(role=role)
+        before, after = snapshot(user, "role", "pools"), {"role": role.value, "pools": limits}
+        record_account(user, "role_changed", before, after)
+        User.objects.filter(pk=user.pk).update(role=role, pools=limits)
+        if limits:
+            active = Subscription.objects.filter(owner=user, is_active=True)
+            active.update(is_active=False, paused_reason="the account is limited to pools")
 
 
 def set_active(user: User, *, is_active: bool) -> None:
@@ -202,6 +223,12 @@ def delete_account(user: User) -> str:
     addresses, pinned charts and saved views are deleted, incidents assigned to it are unassigned. The new name replaces
     the earlier one in the texts that contain it. Raises ValidationError for the last admin.
     """
+    # Also what a limited person does not see.
+    with unlimited():
+        return _delete_account(user)
+
+
+def _delete_account(user: User) -> str:
     _require_another_admin(user)
     # As changes of saved views and new subscriptions do: none are added or changed meanwhile.
     User.objects.select_for_update(no_key=True).get(pk=user.pk)
@@ -240,6 +267,7 @@ def delete_account(user: User) -> str:
         rate_units=RateUnits.SI,
         theme=Theme.SYSTEM,
         default_filter="",
+        pools=[],
     )
     return name
 

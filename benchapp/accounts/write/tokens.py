@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import secrets
 import zlib
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -80,6 +81,8 @@ def issue_token(
     created_by: User | None = None,
     expires_at: datetime | None = None,
     via: str = "",
+    pools: Sequence[str] = (),
+    host_pattern: str = "",
 ) -> tuple[ApiToken, str]:
     """Create a token; return its row and its plain text, which is not stored.
 
@@ -95,6 +98,8 @@ def issue_token(
         label=label,
         created_by=created_by,
         expires_at=expires_at,
+        pools=sorted(set(pools)),
+        host_pattern=host_pattern,
     )
     _log("token.issued", row, by=created_by, via=via)
     after = {
@@ -102,21 +107,32 @@ def issue_token(
         "host": host.name if host else None,
         "label": label,
         "expires_at": expires_at,
+        "pools": row.pools,
+        "host_pattern": host_pattern,
     }
     record_write(AuditKind.TOKEN, "created", object_id=public_id, name=label, after=after, by=created_by)
     return row, f"{_PREFIX}{public_id}_{secret}{_checksum(public_id, secret)}"
 
 
 def issue_enrollment_token(
-    *, label: str = "", expires_at: datetime | None = None, created_by: User | None = None, via: str = ""
+    *,
+    label: str = "",
+    expires_at: datetime | None = None,
+    created_by: User | None = None,
+    via: str = "",
+    host_pattern: str = "",
 ) -> tuple[ApiToken, str]:
-    """Create a token that enrolls any number of hosts until it expires, by default for 24 hours."""
+    """Create a token that enrolls any number of hosts until it expires, by default for 24 hours.
+
+    host_pattern: a shell pattern of their names; "" for any.
+    """
     return issue_token(
         scope=Scope.ENROLL,
         label=label or "enrollment",
         created_by=created_by,
         expires_at=expires_at or timezone.now() + ENROLLMENT_LIFETIME,
         via=via,
+        host_pattern=host_pattern.lower(),
     )
 
 
@@ -153,8 +169,8 @@ def rotate_token(
 ) -> tuple[ApiToken, ApiToken, str]:
     """Replace a valid token: return the old one, the new one and its plain text.
 
-    The new one has scope, host, label and lifetime of the old one, which expires after the overlap, or earlier if it
-    would have. Raises UnknownToken, TokenNotValid.
+    The new one has scope, limits, host, label and lifetime of the old one, which expires after the overlap, or earlier
+    if it would have. Raises UnknownToken, TokenNotValid.
     """
     old, now = _lock_valid(public_id), timezone.now()
     lifetime = None if old.expires_at is None else old.expires_at - old.created_at
@@ -165,6 +181,8 @@ def rotate_token(
         created_by=by,
         expires_at=None if lifetime is None else now + lifetime,
         via=via,
+        pools=old.pools,
+        host_pattern=old.host_pattern,
     )
     before = {"expires_at": old.expires_at}
     old.expires_at = now + overlap if old.expires_at is None else min(old.expires_at, now + overlap)
@@ -310,8 +328,8 @@ def make_link(
     return link, f"{path}?{urlencode([*bounded, ('signature', _sign(path, bounded))])}"
 
 
-def check_link(path: str, query: Query) -> None:
-    """Raise LinkRefused unless the query has a signature of this address, and the link has not ended."""
+def check_link(path: str, query: Query) -> SignedLink | None:
+    """Return the link of an address with its signature, None for one of nobody. Raises LinkRefused."""
     signed = [(name, value) for name, value in query if name != "signature"]
     signatures = [value for name, value in query if name == "signature"]
     if len(signatures) != 1 or not constant_time_compare(signatures[0], _sign(path, signed)):
@@ -322,16 +340,20 @@ def check_link(path: str, query: Query) -> None:
         raise LinkRefused("this link has expired; ask for a new one")
     opened = SignedLink.objects.open_at(now)
     if "link" in members:
-        is_open = opened.filter(pk=int(members["link"])).exists()
+        found = opened.filter(pk=int(members["link"]))
     else:
         address = write_address(path, [pair for pair in signed if pair[0] != "expires"])
         alike = SignedLink.objects.filter(
             is_numbered=False, url=address, expires_at=datetime.fromtimestamp(expires_at_s, tz=now.tzinfo)
         )
         # Without a row nobody knows who made it.
-        is_open = not alike.exists() or opened.filter(pk__in=alike).exists()
-    if not is_open:
+        if not alike.exists():
+            return None
+        found = opened.filter(pk__in=alike)
+    link = found.select_related("token", "created_by").first()
+    if link is None:
         raise LinkRefused("this link was revoked, or ended with the account or token that made it")
+    return link
 
 
 @transaction.atomic

@@ -38,6 +38,7 @@ from benchapp.framework.api.responses import (
 from benchapp.framework.api.view import ClientKey, find_client
 from benchapp.framework.csv_export import CsvContext, read_context
 from benchapp.framework.read.pagination import Page
+from benchapp.models.limits import limited, read_limit
 
 log = structlog.get_logger(__name__)
 
@@ -70,6 +71,8 @@ def answer_stream(
     place = _take_place(find_client(request))
     is_packed = accepts(request, "gzip")
     is_async = isinstance(request._request, ASGIRequest)
+    # In the thread of the request, the limit of the reader ends with the request.
+    parts = _limit(parts) if is_async or read_limit() is None else iter(list(parts))
     body = (_AsyncBody if is_async else _Body)(_compress(parts) if is_packed else parts, place)
     body.make_first()
     response = StreamingHttpResponse(
@@ -81,6 +84,12 @@ def answer_stream(
         response.headers["Content-Encoding"] = "gzip"
     patch_vary_headers(response, ("Accept-Encoding", "Authorization", "Cookie"))
     return response
+
+
+def _limit(parts: Iterator[bytes]) -> Iterator[bytes]:
+    """Make the parts within the limit of the reader, also by another connection."""
+    with limited(read_limit()):
+        yield from parts
 
 
 def _take_place(client: ClientKey) -> ExitStack:

@@ -17,6 +17,7 @@ from benchapp.accounts.write.tokens import TokenRefused, read_token, require_for
 from benchapp.framework.api.problems import Problem
 from benchapp.framework.write.audit import note_token
 from benchapp.models import ApiToken, Role, Scope, User, note_reader
+from benchapp.models.limits import limit_token
 
 
 class TokenUser:
@@ -45,6 +46,7 @@ class TokenAuthentication(BaseAuthentication):
         token = authenticate_bearer(header, date=request.headers.get("Date", ""))
         note_token(token)
         note_reader(is_stranger=token.scope not in (Scope.READ, Scope.ADMIN))
+        limit_token(token)
         return TokenUser(token), token
 
     def authenticate_header(self, request: Request) -> str:

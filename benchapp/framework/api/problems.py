@@ -396,6 +396,7 @@ PROBLEMS: Final[dict[str, str]] = {
     "gzip-truncated": "The gzip data is truncated. Send it again.",
     "host-exists": "A host with this name is enrolled and has a valid token. Revoke the token, or use another name.",
     "host-name-invalid": "Not a valid host name: letters, digits, dots, hyphens and underscores; `me` is reserved.",
+    "host-name-not-allowed": "The enrollment token is for other host names: see its pattern on the page Tokens.",
     "host-retired": "The host is retired. Reactivate it on its settings page, or enroll it again.",
     "id-taken": "A submission with this id and another body exists. Use a new id for each result.",
     "idempotency-key-differs": "The header Idempotency-Key differs from the id of the envelope.",

@@ -22,6 +22,7 @@ from django.utils.cache import patch_vary_headers
 
 from benchapp.framework.write.audit import WriteSource, write_from
 from benchapp.models import User, shown_to
+from benchapp.models.limits import limit_person, limitable_request
 
 log = structlog.get_logger(__name__)
 
@@ -72,7 +73,7 @@ def check_proxy(
 def name_reader_and_writer(
     get_response: Callable[[HttpRequest], HttpResponseBase],
 ) -> Callable[[HttpRequest], HttpResponseBase]:
-    """Name the signed-in user and the client address, for audit records; without a user the reader is a stranger."""
+    """Name user and client address, for audit records, and limit the user; without one the reader is a stranger."""
 
     def answer(request: HttpRequest) -> HttpResponseBase:
         def find_user() -> User | None:
@@ -81,10 +82,21 @@ def name_reader_and_writer(
         with (
             write_from(WriteSource(find_user, address=read_client_address(request))),
             shown_to(lambda: find_user() is None),
+            limitable_request(),
         ):
+            if settings.SESSION_COOKIE_NAME in request.COOKIES and not _has_other_key(request):
+                limit_person(find_user())
             return get_response(request)
 
     return answer
+
+
+def _has_other_key(request: HttpRequest) -> bool:
+    """Return whether not the session decides: a token of the API, or the secret of a shared study."""
+    path = request.path_info
+    return path.startswith("/shared/") or (
+        path.startswith("/api/") and bool(request.headers.get("Authorization"))
+    )
 
 
 def _is_redirected(request: HttpRequest) -> bool:

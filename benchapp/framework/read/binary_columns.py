@@ -16,6 +16,7 @@ from psycopg.adapt import Loader
 from psycopg.pq import Format
 
 from benchapp.models import shown_to
+from benchapp.models.limits import read_limit
 
 # PostgreSQL counts microseconds from 2000.
 EPOCH_2000_US: Final = 946_684_800_000_000
@@ -139,5 +140,5 @@ def read_versioned(*key: object, load: Callable[[], T]) -> T:
 
 
 def make_key(*parts: object) -> str:
-    """Return a key of any length and characters; parts: told apart by their repr."""
-    return sha256(repr(parts).encode()).hexdigest()
+    """Return a key of any length and characters, and of the reader's limit; parts: told apart by their repr."""
+    return sha256(repr((read_limit(), *parts)).encode()).hexdigest()

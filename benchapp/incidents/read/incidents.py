@@ -25,6 +25,7 @@ from benchapp.incidents.read.series_status import SEVERITY_ORDER
 from benchapp.incidents.rules.incidents import measure_multiple
 from benchapp.models import Change, ChangeState, Incident, IncidentEvent, User, name_person
 from benchapp.models.filtering import match_changes
+from benchapp.models.incident import hide_peers
 
 
 class Tab(StrEnum):
@@ -309,7 +310,7 @@ def list_merge_targets(incident: Incident) -> list[tuple[int, str]]:
     ).exclude(pk=incident.id)
     rows = found.order_by("-started_at", "-id").values_list("id", "title", "started_at")[:100]
     nearest = sorted(rows, key=lambda row: abs(row[2] - incident.started_at))
-    return [(incident_id, title) for incident_id, title, _ in nearest[:20]]
+    return [(incident_id, hide_peers(title)) for incident_id, title, _ in nearest[:20]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ from benchapp.models import (
     Measurement,
     Run,
 )
+from benchapp.models.incident import ELSEWHERE
 from benchapp.series.read.environment_changes import identify_disks, join_disk_changes
 
 _TEXT_MAXIMUM: Final = 80
@@ -523,7 +524,7 @@ def _describe_elsewhere(elsewhere: Elsewhere) -> str:
     named = ", ".join(elsewhere.unaffected[:_HOSTS_NAMED]) + (", …" if unaffected > _HOSTS_NAMED else "")
     parts = [f"{_count_hosts(regressed)} also regressed"] if regressed else []
     parts += [f"{_count_hosts(unaffected)} unaffected ({named})"] if unaffected else []
-    return f"; same change on other hosts: {', '.join(parts)}"
+    return ELSEWHERE + ", ".join(parts)
 
 
 def _count_hosts(count: int) -> str:

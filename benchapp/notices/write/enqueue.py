@@ -217,8 +217,8 @@ def put_test(subscription: Subscription, *, now: datetime | None = None) -> bool
 
 
 def list_active() -> QuerySet[Subscription]:
-    """Return the subscriptions that get notices."""
-    return Subscription.objects.filter(is_active=True, owner__is_active=True).order_by("pk")
+    """Return the subscriptions that get notices: none of people who are limited to pools."""
+    return Subscription.objects.filter(is_active=True, owner__is_active=True, owner__pools=[]).order_by("pk")
 
 
 def _read_events(event_ids: Iterable[int]) -> QuerySet[IncidentEvent]:

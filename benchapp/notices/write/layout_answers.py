@@ -156,6 +156,7 @@ def _find_due(now: datetime) -> Subscription | None:
         Q(layout_answer=None) | Q(layout_answer__evaluated_at__lte=now - EVALUATED_EVERY),
         is_active=True,
         owner__is_active=True,
+        owner__pools=[],
     ).exclude(layout_question="")
     return due.select_related("layout_answer").order_by("layout_answer__evaluated_at", "pk").first()
 

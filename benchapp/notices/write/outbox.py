@@ -263,6 +263,7 @@ def _find_due(now: datetime) -> QuerySet[Notice]:
             not_before_at__lte=now,
             subscription__is_active=True,
             subscription__owner__is_active=True,
+            subscription__owner__pools=[],
         )
     )
 

@@ -265,7 +265,9 @@ def notify_violations(series_ids: Collection[int], *, now: datetime | None = Non
     match two, and one for each filter; for those that begin seven, and two for each metric.
     """
     subscriptions = list(
-        Subscription.objects.filter(owner__is_active=True).exclude(thresholds=[]).order_by("pk")
+        Subscription.objects.filter(owner__is_active=True, owner__pools=[])
+        .exclude(thresholds=[])
+        .order_by("pk")
     )
     if not subscriptions or not series_ids:
         return 0

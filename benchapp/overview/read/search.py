@@ -16,6 +16,7 @@ from django.db.models import Case, IntegerField, Q, When
 from benchapp.catalog.grammar import Filter
 from benchapp.models import FormerName, Host, Incident, Run, Study
 from benchapp.models.filtering import match_series
+from benchapp.models.incident import hide_peers
 from benchapp.series.read.series import SeriesRow, list_rows, with_points
 
 SearchKind = Literal["host", "run", "incident", "study"]
@@ -99,7 +100,7 @@ def search_incidents(text: str, *, limit: int) -> list[SearchHit]:
         .order_by(_first(own), _first(Q(is_open=True)), _rank(text, "title"), "-started_at", "-id")
     )
     rows = incidents.values_list("id", "title", "state", "started_at")[:limit]
-    return [SearchHit("incident", str(key), title, state, at) for key, title, state, at in rows]
+    return [SearchHit("incident", str(key), hide_peers(title), state, at) for key, title, state, at in rows]
 
 
 def search_runs(text: str, *, limit: int) -> list[SearchHit]:

@@ -69,8 +69,9 @@ from benchapp.framework.api.problems import (
 from benchapp.framework.api.responses import answer_json
 from benchapp.framework.api.view import ApiView, read_body
 from benchapp.models import ApiToken, Host, Scope, follow_name
+from benchapp.models.limits import find_obstacle
 from benchapp.storage.read.hosts import read_host
-from benchapp.storage.write.hosts import EnrollmentRefused, enroll_host
+from benchapp.storage.write.hosts import HOST_PATTERN, EnrollmentRefused, enroll_host
 
 _PROBLEMS: Final[ErrorProblems] = {UnknownToken: partial(not_found, "token"), TokenNotValid: state_differs}
 
@@ -79,6 +80,8 @@ class TokenAnswer(ApiAnswer, kw_only=True, frozen=True):
     public_id: str
     scope: Scope
     host: Annotated[str | None, Meta(description="for the scope ingest")]
+    pools: Annotated[Sequence[str], Meta(description="that the scope read is limited to; empty: all")]
+    host_pattern: Annotated[str, Meta(description="of names that the scope enroll is limited to")]
     label: str
     created_at: Time
     created_by: str | None
@@ -103,6 +106,8 @@ class CreatedTokenAnswer(ApiAnswer, kw_only=True, frozen=True):
     public_id: str
     scope: Scope
     host: Annotated[str | None, Meta(description="for the scope ingest")]
+    pools: Annotated[Sequence[str], Meta(description="that the scope read is limited to; empty: all")]
+    host_pattern: Annotated[str, Meta(description="of names that the scope enroll is limited to")]
     label: str
     created_at: Time
     expires_at: Annotated[Time | None, Meta(description="null: never")]
@@ -154,8 +159,33 @@ class AnyTokenInput(TokenInput):
         required=False, default="", allow_blank=True, max_length=253, help_text="for the scope ingest only"
     )
 
+    pools = serializers.ListField(
+        child=serializers.CharField(max_length=100),
+        required=False,
+        default=list,
+        max_length=100,
+        help_text="for the scope read only: nothing else is read; empty: all",
+    )
+    host_pattern = serializers.RegexField(
+        HOST_PATTERN,
+        required=False,
+        default="",
+        allow_blank=True,
+        max_length=253,
+        help_text="for the scope enroll only: a shell pattern of names",
+    )
+
+    def validate_pools(self, value: list[str]) -> list[str]:
+        """Reject limits that PostgreSQL cannot enforce."""
+        if value and (obstacle := find_obstacle()):
+            raise serializers.ValidationError(obstacle)
+        return value
+
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """Require a host for the scope ingest alone."""
+        """Require a host for the scope ingest alone, and limits of scopes that have them."""
+        for name, scope in (("pools", Scope.READ), ("host_pattern", Scope.ENROLL)):
+            if attrs[name] and attrs["scope"] != scope:
+                raise serializers.ValidationError({name: [f"is for the scope {scope} only"]})
         if (attrs["scope"] == Scope.INGEST) != bool(attrs["host"]):
             raise serializers.ValidationError(
                 {"host": ["is required for the scope ingest, and for no other"]}
@@ -274,6 +304,7 @@ class Tokens(ApiView):
         scope, name = Scope(wanted.pop("scope")), wanted.pop("host")
         by, via = find_person(request), name_token(request)
         if scope == Scope.ENROLL:
+            del wanted["pools"]
             return _answer_new(*issue_enrollment_token(created_by=by, via=via, **wanted))
         host = Host.objects.filter(name=follow_name("host", name.lower())).first() if name else None
         if name and host is None:
@@ -359,7 +390,7 @@ class Enrollments(ApiView):
                 wanted["name"], enrollment=token, agent_version=wanted["agent_version"]
             )
         except EnrollmentRefused as refusal:
-            status = 409 if refusal.code == "host-exists" else 422
+            status = {"host-exists": 409, "host-name-not-allowed": 403}.get(refusal.code, 422)
             raise Problem(status, refusal.code, "Not enrolled", str(refusal), pointer="/name") from refusal
         url = f"{PREFIX}/hosts/{host.name}"
         body = EnrollmentAnswer(host=host.name, token=plaintext, url=url)

@@ -18,7 +18,7 @@ from django.utils.http import parse_etags
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from benchapp.accounts.pages.forms import HostNameForm, LabelForm, PoolForm
+from benchapp.accounts.pages.forms import EnrollmentForm, HostNameForm, LabelForm, PoolForm
 from benchapp.accounts.pages.tokens import keep_for_next_page, take_from_last_page
 from benchapp.accounts.read import read_tokens
 from benchapp.accounts.write.tokens import issue_enrollment_token
@@ -409,10 +409,17 @@ def make_host_token(request: HttpRequest, name: str) -> HttpResponse:
 @needs_role(Role.ADMIN)
 def make_enrollment_token(request: HttpRequest) -> HttpResponse:
     """Create an enrollment token that is valid for 24 hours."""
-    _, secret = issue_enrollment_token(created_by=read_person(request))
+    form = EnrollmentForm(request.POST)
+    if not form.is_valid():
+        return _refuse(request, form)
+    pattern = form.cleaned_data["host_pattern"]
+    _, secret = issue_enrollment_token(host_pattern=pattern, created_by=read_person(request))
     command = "\n".join(list_agent_commands(make_base_url(request), secret))
     keep_for_next_page(
-        request, "Enrollment token, valid for 24 hours, any number of hosts", secret, command=command
+        request,
+        f"Enrollment token, valid for 24 hours, any number of hosts{f' named {pattern}' if pattern else ''}",
+        secret,
+        command=command,
     )
     return redirect("hosts")
 

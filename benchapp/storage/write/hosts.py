@@ -4,6 +4,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, Final
 
@@ -28,6 +29,8 @@ from benchapp.models import (
 log = structlog.get_logger(__name__)
 
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
+# A shell pattern of such names.
+HOST_PATTERN: Final = re.compile(r"[A-Za-z0-9._*?\[\]!-]+\Z")
 # Path segments with another meaning: /api/v1/hosts/me is the requesting host.
 RESERVED_NAMES: Final = frozenset({"me"})
 
@@ -59,6 +62,10 @@ def enroll_host(name: str, *, enrollment: ApiToken, agent_version: str = "") -> 
     now = timezone.now()
     with transaction.atomic():
         present = check_host_name(follow_name("host", name))
+        if (pattern := enrollment.host_pattern) and not fnmatchcase(present, pattern):
+            raise EnrollmentRefused(
+                "host-name-not-allowed", f"host {present} does not match {pattern}, which this token enrolls"
+            )
         host, is_new = Host.objects.select_for_update().get_or_create(name=present)
         if not is_new and host.tokens.valid_at(now).exists():
             raise EnrollmentRefused(

@@ -73,5 +73,7 @@ def test_query_count_does_not_depend_on_the_number_of_people(
     for number in range(5):
         make_user(username=f"person {number}")
 
-    with django_assert_num_queries(5):  # session, person, people, invitations, new incidents of the bar
+    with django_assert_num_queries(
+        6
+    ):  # session, person, people, invitations, pools, new incidents of the bar
         admin.get(reverse("people"))

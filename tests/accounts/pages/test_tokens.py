@@ -58,5 +58,7 @@ def test_list_asks_as_much_for_many_as_for_one(admin: Client, django_assert_num_
     for number in range(4):
         make_token(Scope.READ, label=f"program {number}")
 
-    with django_assert_num_queries(4):  # session, person, tokens with their makers, new incidents of the bar
+    with django_assert_num_queries(
+        5
+    ):  # session, person, tokens with their makers, pools, new incidents of the bar
         admin.get(reverse("tokens"))

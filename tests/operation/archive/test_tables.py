@@ -4,6 +4,7 @@ import hashlib
 
 from django.apps import apps
 
+from benchapp.models.limits import POLICIES
 from benchapp.operation.archive.tables import FORMAT, TABLES
 from tests.operation.configuration.tables import CONFIGURED
 
@@ -91,3 +92,12 @@ def test_columns_of_a_format_do_not_change() -> None:
         "a new column with a default: change the digest; any other change: raise FORMAT, add its digest, and have"
         " staging.py convert earlier formats"
     )
+
+
+def test_every_table_has_a_policy_for_limited_readers() -> None:
+    tables = {
+        model._meta.db_table.removeprefix("benchapp_")
+        for model in apps.get_app_config("benchapp").get_models()
+    }
+
+    assert set(POLICIES) == tables
