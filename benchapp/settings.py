@@ -259,8 +259,8 @@ BODIES_IN_FLIGHT_BYTES = (
 if BODIES_IN_FLIGHT_BYTES < BODY_LIMIT_BYTES:
     raise ImproperlyConfigured("BENCHAPP_BODIES_IN_FLIGHT_MIB must not be less than BENCHAPP_BODY_LIMIT_MIB")
 BACKLOG_LIMIT = read_integer("BENCHAPP_BACKLOG_LIMIT", default=100_000, minimum=1, maximum=10_000_000)
-# Patterns of the label `branch`: runs of other branches are in no level (docs/clients.md).
-MAIN_BRANCHES = read_list("BENCHAPP_MAIN_BRANCHES", default=("main", "master"))
+# Patterns of the label `branch`, besides main: runs of other branches are in no level (docs/clients.md).
+MAIN_BRANCHES = read_list("BENCHAPP_MAIN_BRANCHES", default=("master",))
 HOST_QUOTA_PER_HOUR = read_integer(
     "BENCHAPP_HOST_QUOTA_PER_HOUR", default=3_600, minimum=1, maximum=10_000_000
 )

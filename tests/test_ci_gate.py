@@ -295,7 +295,8 @@ class Comments(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         page = int(self.path.rpartition("=")[2])
-        self._answer([[{"id": 40, "body": "Looks good"}], self.known][page - 1] if page < 3 else [])
+        person = {"id": 40, "body": Comments.received and Comments.received[0][2], "user": {"type": "User"}}
+        self._answer([[person], self.known][page - 1] if page < 3 else [])
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["body"]
@@ -323,7 +324,9 @@ def test_github_action_fails_on_a_regression_and_comments(runner: Runner) -> Non
     threading.Thread(target=server.serve_forever, daemon=True).start()
     github = {
         "GITHUB_STEP_SUMMARY": str(summary),
-        "BENCH_BRANCH": "pr-17",
+        "DEFAULT_BRANCH": "trunk",
+        "GITHUB_REF_NAME": "trunk",
+        "RUNNER_NAME": "ci-1",
         "GITHUB_REPOSITORY": "team/db",
         "GITHUB_SHA": "0123abc",
         "GITHUB_API_URL": f"http://127.0.0.1:{server.server_port}",
@@ -334,7 +337,7 @@ def test_github_action_fails_on_a_regression_and_comments(runner: Runner) -> Non
     good = runner.run([download["run"], measure["run"]], speed=1.0, **github)
     bad = runner.run([download["run"], measure["run"]], speed=0.7, **github)
     commented = runner.run([comment["run"]], speed=1.0, **github)
-    Comments.known = [{"id": 42, "body": Comments.received[0][2]}]
+    Comments.known = [{"id": 42, "body": Comments.received[0][2], "user": {"type": "Bot"}}]
     again = runner.run([comment["run"]], speed=1.0, **github)
     refused = runner.run([comment["run"]], speed=1.0, **github | {"GH_TOKEN": "revoked"})
     server.shutdown()
@@ -353,7 +356,9 @@ def test_github_action_fails_on_a_regression_and_comments(runner: Runner) -> Non
         ("POST", "/repos/team/db/issues/17/comments"),
         ("PATCH", "/repos/team/db/issues/comments/42"),
     ]
-    assert {body.splitlines()[0] for _, _, body in Comments.received} == {"### Storage benchmark: regressed"}
+    assert {tuple(body.splitlines()[:2]) for _, _, body in Comments.received} == {
+        ("<!-- benchapp ci-1 quick -->", "### Storage benchmark: regressed")
+    }
     labels = (
         "SELECT DISTINCT labels->>'branch', labels->>'commit', excluded_reason FROM benchapp_run"
         " WHERE labels ? 'commit'"
@@ -363,6 +368,33 @@ def test_github_action_fails_on_a_regression_and_comments(runner: Runner) -> Non
     ]
 
 
+@pytest.mark.parametrize(
+    ("variables", "named"),
+    [
+        # A fork may call its branch like the default one.
+        ({"PULL_REQUEST": "5", "GITHUB_REF_NAME": "trunk"}, "pr-5 label.branch:main"),
+        ({"PULL_REQUEST": "", "GITHUB_REF_NAME": "trunk"}, "main accepted"),
+        ({"PULL_REQUEST": "", "GITHUB_REF_NAME": "topic"}, "topic label.branch:main"),
+    ],
+)
+def test_github_action_names_branch_and_baseline(
+    tmp_path: Path, variables: dict[str, str], named: str
+) -> None:
+    measure = read_template("github/action.yml")["runs"]["steps"][1]["run"]
+    script = measure.partition("python3 ")[0] + 'echo "$branch $baseline"'
+
+    done = subprocess.run(
+        ["bash", "-eu", "-c", script],
+        env={"PATH": os.environ["PATH"], "DEFAULT_BRANCH": "trunk"} | variables,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert done.stdout.strip() == named
+
+
 def test_github_action_passes_values_by_variables() -> None:
     """An expression inside a script would run what a branch is named."""
     steps = read_template("github/action.yml")["runs"]["steps"]
@@ -370,7 +402,9 @@ def test_github_action_passes_values_by_variables() -> None:
     for step in steps:
         assert "${{" not in step["run"]
         used = set(re.findall(r"\$\{?([A-Z]\w+)|environ\['(\w+)'\]", step["run"]))
-        names = {name for pair in used for name in pair if name and not name.startswith("GITHUB_")}
+        names = {
+            name for pair in used for name in pair if name and not name.startswith(("GITHUB_", "RUNNER_"))
+        }
         assert names == set(step["env"]) - ({"BENCH_AGENT_TOKEN", "BENCH_AGENT_URL"} - names), step["name"]
 
 

@@ -89,7 +89,7 @@ def format_markdown(gate: Mapping[str, Any], base_url: str) -> str:
         "",
         (
             f"{summarize(gate)}. [Run {gate['run']}]({_escape_url(page)}), "
-            f"error rate {_format_percent(gate['error_rate'])} over {gate['tests']} tests."
+            f"error rate {_format_percent(gate['error_rate'])} of all rows."
         ),
         "",
         "| " + " | ".join(_COLUMNS) + " |",
@@ -255,6 +255,8 @@ def _make_path(parameters: Mapping[str, str], run_id: int, further_ids: Sequence
 def run_gate(arguments: argparse.Namespace, session: Session) -> ExitCode:
     """Submit files or runs, and compare them with the baseline on the server."""
     parameters = read_gate_parameters(arguments)
+    if arguments.repeat == "auto":
+        parameters["asks"] = str(AUTO_RUNS_MAXIMUM)
     if arguments.branch:
         arguments.label.append(f"branch={arguments.branch}")
     reports = _choose_reports(arguments)

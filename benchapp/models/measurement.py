@@ -25,13 +25,15 @@ HAS_NO_VALUE_SQL: Final = "(run.error <> 0 OR run.badges @> ARRAY['no-io']::varc
 SWEEP_CONDITIONS: Final = ("sweep_step", "sweep_steps", "sweep_left_s")
 """Conditions of a run that tell how far its sweep is."""
 
+# How the reason ends for which a run of a branch is excluded.
+OF_A_BRANCH: Final = ": the gate compares it, levels leave it out"
+
 
 def describe_branch(labels: Mapping[str, str]) -> str:
-    """Return why a run is in no level: its label `branch` matches none of MAIN_BRANCHES; empty without that label."""
-    branch = labels.get("branch", "")
-    if not branch or any(fnmatchcase(branch, pattern) for pattern in settings.MAIN_BRANCHES):
-        return ""
-    return f"branch {branch}: the gate compares it, levels leave it out"
+    """Return why a run is in no level: its label `branch` is not main, nor matches MAIN_BRANCHES; empty otherwise."""
+    branch = labels.get("branch", "main")
+    is_main = any(fnmatchcase(branch, pattern) for pattern in ("", "main", *settings.MAIN_BRANCHES))
+    return "" if is_main else f"branch {branch}{OF_A_BRANCH}"
 
 
 class Run(models.Model):

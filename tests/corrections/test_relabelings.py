@@ -1,6 +1,7 @@
 """Editors correct what senders stated: series are joined again, changes and triage stay, undo brings all back."""
 
 import gzip
+import json
 from typing import Any
 from uuid import UUID
 
@@ -32,7 +33,9 @@ from benchapp.models import (
     Submission,
     Subscription,
 )
+from benchapp.models.measurement import describe_branch
 from tests.corrections.test_corrections import list_stored
+from tests.envelopes import make_envelope
 from tests.factories import NOON, make_user
 from tests.pages import Page
 from tests.reported import ID, make_reported_run, pack_reported
@@ -508,3 +511,18 @@ def test_editor_deletes_and_restores_nothing(client: Client) -> None:
     assert "Restore" not in Page(client.get(f"/corrections/{deletion.pk}/")).words
     deletion.refresh_from_db()
     assert deletion.canceled_at is None
+
+
+@pytest.mark.parametrize(("before", "after"), [("pr-17", "main"), ("main", "pr-17"), ("pr-17", "pr-18")])
+def test_corrected_branch_decides_again_about_levels(before: str, after: str) -> None:
+    body = make_envelope(labels={"branch": before})
+    host = Host.objects.create(name="db-1")
+    accept_submission(IncomingSubmission(host.pk, Kind.ENVELOPE, json.dumps(body).encode(), UUID(body["id"])))
+    normalize_batch()
+
+    relabel({"label.branch": after}, filter="host:db-1")
+
+    run = Run.objects.get()
+    assert run.excluded_reason == describe_branch({"branch": after})
+    assert (run.excluded_at is not None) == (after != "main")
+    assert set(run.measurements.values_list("is_excluded", flat=True)) == {after != "main"}

@@ -12,7 +12,7 @@ cannot show their own.
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist, fmean
 from typing import Final, Literal
 
@@ -220,6 +220,9 @@ GateReason = Literal["", "no-value", "no-baseline", "other-kind", "too-noisy"]
 BASELINE_RUNS_MINIMUM: Final = 5
 # More runs than this are not asked for.
 RUNS_NEEDED_MAXIMUM: Final = 100
+# Runs beyond the first of a build from which the share of the variance that repetitions have in common is estimated.
+REPETITIONS_MINIMUM: Final = 3
+UNKNOWN_SHARED_VARIANCE: Final = 0.5
 # Probability that a value passes that is worse than the baseline by the limit.
 MISS_RATE: Final = 0.05
 # Variance of a median relative to that of a mean, for normal noise.
@@ -232,7 +235,8 @@ _LEAST_DEVIATION: Final = 1e-4
 class GateSample:
     """What the gate compares of one series and metric, or of several: finite values by the id of their run, in order.
 
-    limit: the relative loss that must be found, 0 or more.
+    limit: the relative loss that must be found, 0 or more. builds: of runs of the baseline; runs of one build
+    are repetitions, a run without one is a build.
     """
 
     metric: str
@@ -240,18 +244,26 @@ class GateSample:
     values: Mapping[int, float]
     is_higher_better: bool
     limit: float
+    builds: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def median(self) -> float:
         """Return the median of the baseline; 0 without one that changes can be relative to."""
         return float(np.median(list(self.baseline.values()))) if len(self.baseline) >= 2 else 0.0
 
+    def list_builds(self) -> list[list[float]]:
+        """Return the values of each build of the baseline."""
+        found: dict[str, list[float]] = {}
+        for run, value in self.baseline.items():
+            found.setdefault(self.builds.get(run) or f"run {run}", []).append(value)
+        return list(found.values())
+
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
     """The result of one series and metric. Values in the metric's base unit; changes are relative to the median.
 
-    baseline_n: runs; baseline_deviation: relative standard deviation. change: of the mean of the new values, positive
+    baseline_n: builds; baseline_deviation: relative standard deviation. change: of the mean of the new values, positive
     is an increase. best, worst: the bounds of the true change towards better, at the error rate of the gate, and
     towards worse, at MISS_RATE; None without a baseline. runs_needed: further runs after which a decision is expected
     if the change stays the same; None if there is a decision, or 100 do not suffice.
@@ -271,23 +283,29 @@ class GateResult:
 
 
 def judge_build(
-    samples: Sequence[GateSample], *, error_rate: float
-) -> tuple[list[GateResult], dict[str, tuple[GateSample, GateResult, int]]]:
-    """Return the result of each sample, and by metric its series together: their mean, its result and their number.
+    samples: Sequence[GateSample], *, error_rate: float, asks: int = 1
+) -> tuple[list[GateResult], list[tuple[GateSample, GateResult, int]]]:
+    """Return the result of each sample, and of series together: their mean, its result and their number.
 
     error_rate: probability of any "regressed" if nothing is worse than the baseline, above 0 and below 0.5: half of
-    it for the series together, as a loss that all have in common is clearer there. Series are together if they have
-    five runs of the baseline and a new run in common: their noise within a run is then in the scatter of their mean.
+    it for the series together, as a loss that all have in common is clearer there. asks: how often the gate is asked
+    about the build at most, after further runs. Series of a metric with the same new runs are together if they have
+    five builds of the baseline in common: their noise within a run is then in the scatter of their mean.
     """
-    metrics = dict.fromkeys(each.metric for each in samples)
-    together = {metric: found for metric in metrics if (found := _pool(samples, metric))}
-    share = error_rate / 2 if together else error_rate
-    results = [pass_gate(each, error_rate=share / len(samples)) for each in samples]
-    pooled = {
-        metric: (each, pass_gate(each, error_rate=share / len(together)), count)
-        for metric, (each, count) in together.items()
-    }
-    return results, pooled
+    together = _pool(samples)
+    share = error_rate / asks / (2 if together else 1)
+
+    def judge(family: Sequence[GateSample]) -> list[GateResult]:
+        shared = measure_shared_variance(family)
+        return [
+            pass_gate(each, error_rate=share / len(family), miss_rate=MISS_RATE / asks, shared=shared)
+            for each in family
+        ]
+
+    pooled = judge([each for each, _ in together])
+    return judge(samples), [
+        (each, result, count) for (each, count), result in zip(together, pooled, strict=True)
+    ]
 
 
 def combine_outcomes(outcomes: Collection[GateOutcome]) -> GateOutcome:
@@ -297,83 +315,97 @@ def combine_outcomes(outcomes: Collection[GateOutcome]) -> GateOutcome:
     return "passed" if set(outcomes) == {"passed"} else "undecided"
 
 
-def _pool(samples: Sequence[GateSample], metric: str) -> tuple[GateSample, int] | None:
-    """Return the mean of the series of a metric in percent of their medians, and their number; None for one series."""
-    chosen = [each for each in samples if each.metric == metric and each.median and each.values]
-    if len(chosen) < 2:
-        return None
+def _pool(samples: Sequence[GateSample]) -> list[tuple[GateSample, int]]:
+    """Return the mean of each group of series in percent of their medians, and their number; at least two series."""
+    groups: dict[tuple[str, frozenset[int]], list[GateSample]] = {}
+    for each in samples:
+        if each.values and each.median and len(each.list_builds()) >= BASELINE_RUNS_MINIMUM:
+            groups.setdefault((each.metric, frozenset(each.values)), []).append(each)
+    pooled = []
+    for (metric, _), group in groups.items():
+        medians, builds = [each.median for each in group], group[0].builds
+        baseline, values = (
+            {
+                run: 100
+                * fmean(column[run] / median for column, median in zip(columns, medians, strict=True))
+                for run in columns[0]
+                if all(run in column for column in columns)
+            }
+            for columns in ([each.baseline for each in group], [each.values for each in group])
+        )
+        limit = fmean(each.limit for each in group)
+        mean = GateSample(metric, baseline, values, group[0].is_higher_better, limit, builds)
+        if len(group) > 1 and len(mean.list_builds()) >= BASELINE_RUNS_MINIMUM:
+            pooled.append((mean, len(group)))
+    return pooled
 
-    medians = [each.median for each in chosen]
 
-    def average(columns: Sequence[Mapping[int, float]]) -> dict[int, float]:
-        return {
-            run: 100 * fmean(column[run] / median for column, median in zip(columns, medians, strict=True))
-            for run in columns[0]
-            if all(run in column for column in columns)
-        }
-
-    baseline, values = average([each.baseline for each in chosen]), average([each.values for each in chosen])
-    if len(baseline) < BASELINE_RUNS_MINIMUM or not values:
-        return None
-    limit = fmean(each.limit for each in chosen)
-    return GateSample(metric, baseline, values, chosen[0].is_higher_better, limit), len(chosen)
-
-
-def pass_gate(sample: GateSample, *, error_rate: float) -> GateResult:
-    """Compare new values with those of a baseline.
+def pass_gate(
+    sample: GateSample,
+    *,
+    error_rate: float,
+    miss_rate: float = MISS_RATE,
+    shared: float = UNKNOWN_SHARED_VARIANCE,
+) -> GateResult:
+    """Compare new values with those of a baseline; shared: as of `measure_shared_variance`.
 
     "passed": the bound towards worse is within the limit. "regressed": it is not, the bound towards better is still a
     loss, and the change is nearer to the limit than to none. Otherwise "undecided". error_rate: probability of
-    "regressed" without any loss, however often the gate is asked after a further run; of a family of tests, its share.
+    "regressed" without any loss; miss_rate: of "passed" with a loss of the limit; of a family of tests, its share.
     """
-    old = np.array(list(sample.baseline.values()), dtype=float)
-    new = np.array(list(sample.values.values()), dtype=float)
-    value = float(new.mean()) if len(new) else None
+    builds = sample.list_builds()
+    new = list(sample.values.values())
+    value = fmean(new) if new else None
     median = sample.median or None
-    noise = profile_noise(old)
-    deviation = max(noise.spread, _LEAST_DEVIATION) if median else None
+    deviation = max(profile_noise(sample.baseline.values()).spread, _LEAST_DEVIATION) if median else None
     if value is None:
-        return GateResult("undecided", "no-value", 0, None, len(old), median, deviation)
-    if len(old) < BASELINE_RUNS_MINIMUM or not median or deviation is None:
-        return GateResult("undecided", "no-baseline", len(new), value, len(old), median, deviation)
+        return GateResult("undecided", "no-value", 0, None, len(builds), median, deviation)
+    if len(builds) < BASELINE_RUNS_MINIMUM or not median or deviation is None:
+        return GateResult("undecided", "no-baseline", len(new), value, len(builds), median, deviation)
     change = (value - median) / abs(median)
-    margin = _Margin(len(old), deviation, correlation=noise.correlation, error_rate=error_rate)
+    margin = _Margin(builds, deviation=deviation, shared=shared, error_rate=error_rate, miss_rate=miss_rate)
     sign = -1 if sample.is_higher_better else 1
     # Positive: worse.
     loss = sign * change
     outcome = margin.decide(loss, len(new), limit=sample.limit)
     wanted = range(len(new) + 1, len(new) + RUNS_NEEDED_MAXIMUM + 1) if outcome == "undecided" else ()
+    needed = (
+        total - len(new) for total in wanted if margin.decide(loss, total, limit=sample.limit) != "undecided"
+    )
     return GateResult(
         outcome,
         "too-noisy" if outcome == "undecided" else "",
         len(new),
         value,
-        len(old),
+        len(builds),
         median,
         deviation,
         change,
         sign * (loss - margin.towards_better(len(new))),
         sign * (loss + margin.towards_worse(len(new))),
-        next(
-            (
-                total - len(new)
-                for total in wanted
-                if margin.decide(loss, total, limit=sample.limit) != "undecided"
-            ),
-            None,
-        ),
+        next(needed, None),
     )
 
 
 class _Margin:
-    """The width of the bounds of a change after so many new runs."""
+    """The width of the bounds of a change after so many new runs of one build."""
 
-    def __init__(self, n: int, deviation: float, *, correlation: float, error_rate: float) -> None:
+    def __init__(
+        self,
+        builds: Sequence[Sequence[float]],
+        *,
+        deviation: float,
+        shared: float,
+        error_rate: float,
+        miss_rate: float,
+    ) -> None:
+        n = len(builds)
         self._variance = deviation * deviation
+        self._shared = shared
+        correlation = profile_noise([fmean(values) for values in builds]).correlation
         # Neighbors that are alike make the median less certain; new runs are as far from it as any.
         self._of_median = _MEDIAN_VARIANCE * (1 + correlation) / (1 - correlation) / n
-        self._freedom = n - 1
-        self._error_rate = error_rate
+        self._better, self._worse = (find_t_quantile(rate, n - 1) for rate in (error_rate, miss_rate))
 
     def decide(self, loss: float, runs: int, *, limit: float) -> GateOutcome:
         if loss + self.towards_worse(runs) <= limit:
@@ -382,15 +414,31 @@ class _Margin:
         return "regressed" if is_worse else "undecided"
 
     def towards_better(self, runs: int) -> float:
-        # The shares sum to 1 over all numbers of runs: asking after each run keeps the rate.
-        return self._measure(self._error_rate / (runs * (runs + 1)), runs)
+        return self._better * self._find_error(runs)
 
     def towards_worse(self, runs: int) -> float:
-        return self._measure(MISS_RATE, runs)
+        return self._worse * self._find_error(runs)
 
-    def _measure(self, rate: float, runs: int) -> float:
-        quantile = find_t_quantile(rate, self._freedom)
-        return quantile * math.sqrt(self._variance * (1 / runs + self._of_median))
+    def _find_error(self, runs: int) -> float:
+        # What repetitions have in common does not average out.
+        of_mean = self._shared + (1 - self._shared) / runs
+        return math.sqrt(self._variance * (of_mean + self._of_median))
+
+
+def measure_shared_variance(samples: Sequence[GateSample]) -> float:
+    """Return the share of the variance of runs that the repetitions of a build have in common: 0 to 1.
+
+    The mean over samples, from builds of the baseline with several runs; a half with fewer than three repetitions.
+    """
+    shares = []
+    for each in samples:
+        repeated = [np.asarray(values) for values in each.list_builds() if len(values) > 1]
+        freedom = sum(len(values) - 1 for values in repeated)
+        variance = (profile_noise(each.baseline.values()).spread * each.median) ** 2
+        if freedom >= REPETITIONS_MINIMUM and variance:
+            within = math.fsum(float(((values - values.mean()) ** 2).sum()) for values in repeated) / freedom
+            shares.append(1 - within / variance)
+    return min(max(fmean(shares), 0.0), 1.0) if shares else UNKNOWN_SHARED_VARIANCE
 
 
 def find_t_quantile(tail: float, freedom: int) -> float:
@@ -398,5 +446,5 @@ def find_t_quantile(tail: float, freedom: int) -> float:
 
     Up to 7 % too large with 4 degrees of freedom and a tail of 1e-4, 1 % from 9 on; not too small.
     """
-    score = NormalDist().inv_cdf(1 - tail) * (8 * freedom + 3) / (8 * freedom + 1)
+    score = -NormalDist().inv_cdf(tail) * (8 * freedom + 3) / (8 * freedom + 1)
     return math.sqrt(freedom * math.expm1(score * score / freedom))

@@ -81,8 +81,15 @@ class GateParameters(FormatParameters, PositionParameters):
         min_value=1e-6,
         max_value=0.2,
         default=ERROR_RATE,
-        help_text="probability that any series is reported although none is worse than its baseline, however often"
-        " the gate is asked after a further run",
+        help_text="probability that any series is reported although none is worse than its baseline",
+    )
+    asks = serializers.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=1 + FURTHER_RUNS_MAXIMUM,
+        default=1,
+        help_text="how often the gate is asked about the build at most, each time with further runs: error_rate is of"
+        " all of them",
     )
     runs = IdsField(
         FURTHER_RUNS_MAXIMUM,
@@ -106,7 +113,7 @@ class GateRowAnswer(ApiAnswer, kw_only=True, frozen=True):
     reason: Annotated[
         GateReason,
         Meta(
-            description="why undecided: no-value (all runs failed or are excluded), no-baseline (fewer than 5 runs),"
+            description="why undecided: no-value (all runs failed or are excluded), no-baseline (fewer than 5 builds),"
             " other-kind (total latency is not compared with completion latency), too-noisy; empty if decided"
         ),
     ]
@@ -158,9 +165,7 @@ class GateAnswer(ApiAnswer, kw_only=True, frozen=True):
     error_rate: float
     tests: Annotated[
         int,
-        Meta(
-            description="number of all rows, on which outcome depends, and over which error_rate is divided"
-        ),
+        Meta(description="number of all rows, on which outcome depends"),
     ]
     rows: Annotated[Sequence[GateRowAnswer], Meta(description="at most 500, from `position` on")]
     position: int

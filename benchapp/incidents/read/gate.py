@@ -23,7 +23,7 @@ from benchapp.framework.read.days import parse_moment
 from benchapp.incidents.read.changes import SeriesName, name_series
 from benchapp.models import Level, Measurement, Run, Series, Verdict
 from benchapp.models.coverage import read_thresholds
-from benchapp.models.measurement import are_same_kind, describe_branch, find_kind
+from benchapp.models.measurement import OF_A_BRANCH, are_same_kind, find_kind
 from benchapp.series.read.levels import LevelRuns, LevelSpan, read_level_runs
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
 # The newest runs of a baseline: more say little about the noise of today.
 BASELINE_RUNS_MAXIMUM: Final = 100
 FURTHER_RUNS_MAXIMUM: Final = 50
+BUILD_LENGTH: Final = timedelta(hours=1)
 ERROR_RATE: Final = 0.01
 GATE_METRICS: Final = tuple(SMALLEST_CHANGES)
 GATE_METRICS_DEFAULT: Final = ("iops", "latency_p99_ns")
@@ -143,6 +144,7 @@ def read_gate(
     metrics: Sequence[str] = GATE_METRICS_DEFAULT,
     limit: float | None = None,
     error_rate: float = ERROR_RATE,
+    asks: int = 1,
     further_ids: Sequence[int] = (),
     host_id: int | None = None,
 ) -> RunGate:
@@ -150,7 +152,7 @@ def read_gate(
 
     limit: relative loss that must be found; by default the threshold of each series and metric that detection uses,
     also for what is a regression of the baseline. error_rate: probability that any row is "regressed" although nothing
-    is worse than its baseline, however often the gate is asked after a further run. further_ids: runs of the same
+    is worse than its baseline. asks: how often the gate is asked about the build at most. further_ids: runs of the same
     build: repetitions, whose values count together, or other series; failed ones do not count, and excluded ones only
     as runs of a branch. host_id: runs of other hosts do not exist. Raises UnknownRuns. About three queries for each
     metric, and those of `read_thresholds`.
@@ -190,6 +192,7 @@ def read_gate(
         ):
             kinds[series_id, metric].append(others[series_id])
     of_another_kind = {key for key, known in kinds.items() if len(known) > 1 and values[key]}
+    builds = _read_builds([run_id for *_, known in tested if known for run_id in known.run_ids.tolist()])
     samples = [
         GateSample(
             metric,
@@ -199,14 +202,12 @@ def read_gate(
             values[series_id, metric],
             is_higher_better=CATALOG[metric].better == "higher",
             limit=thresholds[series_id][metric] if limit is None else limit,
+            builds=builds,
         )
         for series_id, metric, known in tested
     ]
-    results, together = judge_build(samples, error_rate=error_rate)
-    rows = [
-        GateRow(None, metric, sample.limit, result, count)
-        for metric, (sample, result, count) in together.items()
-    ]
+    results, together = judge_build(samples, error_rate=error_rate, asks=asks)
+    rows = [GateRow(None, sample.metric, sample.limit, result, count) for sample, result, count in together]
     for (series_id, metric, known), sample, result in zip(tested, samples, results, strict=True):
         times = known.list_times() if known else []
         if (series_id, metric) in of_another_kind:
@@ -244,7 +245,7 @@ def _read_run_values(
     excluded = {
         run.pk
         for run in Run.objects.filter(pk__in=run_ids, excluded_at__isnull=False)
-        if run.excluded_reason != describe_branch(run.labels)
+        if not run.excluded_reason.endswith(OF_A_BRANCH)
     }
     facts = ("series_id", "run_id", "error", "latency_kind", "missing")
     of_mixes = known.filter(series__direction__in=("read", "write")).values("series__workload")
@@ -295,6 +296,21 @@ def _read_baselines(
     newest = {} if baseline.kind == "label" else dict.fromkeys(spans, BASELINE_RUNS_MAXIMUM)
     found = read_level_runs(spans, metric, newest=newest)
     return _select_label(found, baseline) if baseline.kind == "label" else found
+
+
+def _read_builds(run_ids: Sequence[int]) -> dict[int, str]:
+    """Return the build of each run with the label `commit`; one query.
+
+    Runs of a commit that begin within an hour of the first are repetitions of one build.
+    """
+    labeled = Run.objects.filter(pk__in=set(run_ids), labels__has_key="commit").order_by("started_at", "pk")
+    builds: dict[int, str] = {}
+    newest: dict[str, tuple[datetime, str]] = {}
+    for run_id, commit, started_at in labeled.values_list("pk", "labels__commit", "started_at"):
+        if commit not in newest or started_at - newest[commit][0] >= BUILD_LENGTH:
+            newest[commit] = started_at, f"{commit} of run {run_id}"
+        builds[run_id] = newest[commit][1]
+    return builds
 
 
 def _find_accepted(

@@ -27,7 +27,7 @@ from benchapp.models import (
     Trace,
     Workload,
 )
-from benchapp.models.measurement import describe_branch
+from benchapp.models.measurement import OF_A_BRANCH, describe_branch
 from benchapp.storage.write.hosts import SERIES_KEY_VERSION, series_key
 
 _Row = TypeVar("_Row", Environment, Target, Workload, Series)
@@ -90,11 +90,13 @@ _NOTE_HOSTS = (
 # finds at once, however many copies there are. Without bytes, as published, nothing is compared. A valid run is no copy
 # of a failed one, as a whole report of the one that was cut.
 _EXCLUDE_COPIES = (
-    "WITH copies AS ("
+    "WITH copies AS ("  # noqa: S608
     " SELECT copy.run_id, first.run_id AS first_id FROM benchapp_measurement copy"
     " JOIN benchapp_run run ON run.id = copy.run_id AND run.started_at_is_known"
     " JOIN LATERAL (SELECT earlier.run_id FROM benchapp_measurement earlier"
     "  JOIN benchapp_run other ON other.id = earlier.run_id AND other.host_id = run.host_id"
+    # A branch is in no level: the same result of the main line is no copy of it.
+    f"  AND other.excluded_reason NOT LIKE '%%{OF_A_BRANCH}'"
     "  WHERE earlier.series_id = copy.series_id AND earlier.started_at = copy.started_at"
     "  AND earlier.run_id < copy.run_id AND earlier.ordinal = copy.ordinal AND earlier.job_name = copy.job_name"
     "  AND earlier.io_bytes = copy.io_bytes AND earlier.total_ios IS NOT DISTINCT FROM copy.total_ios"
@@ -134,8 +136,7 @@ def store_plans(plans: Sequence[Plan], *, is_reread: bool = False) -> Stored:
     environments = _find_or_create(Environment, {run.environment_key: dict(run.environment) for run in runs})
     earlier = _count_runs(plans)
     run_ids = _store_runs(runs, targets, environments)
-    if not is_reread:
-        _exclude_branches(runs, run_ids)
+    _exclude_branches(runs, run_ids)
     surplus = _find_surplus(plans)
     replaced = remove_measurements([*run_ids, *surplus])
     Run.objects.filter(pk__in=surplus).delete()
@@ -404,9 +405,23 @@ def _refresh_series(
 
 
 def _exclude_branches(runs: Sequence[PlannedRun], run_ids: Sequence[int]) -> None:
-    """Exclude runs of branches from levels, unless a person has included them."""
-    for run, run_id in zip(runs, run_ids, strict=True):
-        if reason := describe_branch(run.values["labels"]):
+    """Exclude runs of branches from levels, and include those whose label was corrected.
+
+    What a person excluded or included stays.
+    """
+    wanted = {
+        run_id: describe_branch(run.values["labels"]) for run, run_id in zip(runs, run_ids, strict=True)
+    }
+    known = Run.objects.filter(
+        pk__in=run_ids, excluded_reason__endswith=OF_A_BRANCH, excluded_at__isnull=False
+    )
+    of_branches = dict(known.values_list("pk", "excluded_reason"))
+    for run_id, reason in wanted.items():
+        if run_id in of_branches and reason != of_branches[run_id]:
+            Run.objects.filter(pk=run_id).update(
+                excluded_reason=reason, excluded_at=timezone.now() if reason else None
+            )
+        elif reason:
             new = Run.objects.filter(pk=run_id, excluded_reason="")
             new.update(excluded_at=timezone.now(), excluded_reason=reason)
 

@@ -1,13 +1,17 @@
 """The gate of one series and metric."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from benchapp.detection.rules.significance import (
+    UNKNOWN_SHARED_VARIANCE,
     GateSample,
     combine_outcomes,
     find_t_quantile,
     judge_build,
+    measure_shared_variance,
     pass_gate,
 )
 
@@ -85,7 +89,7 @@ def test_common_loss_is_found_where_each_series_is_undecided() -> None:
     results, together = judge_build(samples, error_rate=0.01)
 
     assert {result.outcome for result in results} == {"undecided"}
-    pooled, result, count = together["iops"]
+    ((pooled, result, count),) = together
     assert (result.outcome, count, pooled.limit) == ("regressed", 8, pytest.approx(0.05))
     assert result.change == pytest.approx(-0.046, abs=0.005)
     assert result.baseline_median == pytest.approx(100, abs=1)
@@ -96,7 +100,7 @@ def test_noise_that_series_have_in_common_is_not_averaged_out() -> None:
 
     _, together = judge_build([make_sample([954.0], baseline) for _ in range(8)], error_rate=0.01)
 
-    assert together["iops"][1].outcome == "undecided"
+    assert together[0][1].outcome == "undecided"
 
 
 @pytest.mark.parametrize(
@@ -114,7 +118,7 @@ def test_noise_that_series_have_in_common_is_not_averaged_out() -> None:
     ids=["one", "other-metric", "no-value", "no-median", "other-runs"],
 )
 def test_series_without_common_runs_are_not_together(samples) -> None:
-    assert judge_build(samples, error_rate=0.01)[1] == {}
+    assert judge_build(samples, error_rate=0.01)[1] == []
 
 
 @pytest.mark.parametrize("n", [0, 1, 4])
@@ -152,6 +156,54 @@ def test_bad_runs_in_the_baseline_do_not_hide_a_regression() -> None:
     assert gate([880.0], baseline).outcome == "regressed"
 
 
+def test_new_series_does_not_part_the_others() -> None:
+    samples = [make_sample([954.0], make_baseline(seed=seed, spread=0.015)) for seed in range(1, 9)]
+
+    _, together = judge_build([*samples, make_sample([954.0], make_baseline(n=3))], error_rate=0.01)
+
+    assert [count for *_, count in together] == [8]
+
+
+def test_files_of_one_build_are_together_each() -> None:
+    samples = [make_sample([954.0], make_baseline(seed=seed)) for seed in range(1, 5)]
+    others = [replace(each, values={2000: 1000.0}) for each in samples]
+
+    _, together = judge_build([*samples, *others], error_rate=0.01)
+
+    assert [count for *_, count in together] == [4, 4]
+
+
+def test_what_repetitions_have_in_common_does_not_average_out() -> None:
+    """Builds differ by 3 %, repetitions of one by a tenth of it: more of them say nothing new."""
+    chance = np.random.default_rng(3)
+    values = [
+        build * (1 + chance.normal(0, 0.003)) for build in chance.normal(1000, 30, 20) for _ in range(2)
+    ]
+    builds = {run: f"commit {run // 2}" for run in range(40)}
+
+    sample = replace(make_sample([930.0] * 5, values), builds=builds)
+    shared = measure_shared_variance([sample])
+    alike = pass_gate(sample, error_rate=0.001, shared=shared)
+    single = pass_gate(sample, error_rate=0.001, shared=0.0)
+
+    assert (alike.outcome, alike.baseline_n) == ("undecided", 20)
+    assert alike.best is not None
+    assert single.best is not None
+    assert abs(alike.best) > abs(single.best)
+    assert shared == pytest.approx(0.99, abs=0.02)
+    assert measure_shared_variance([make_sample([930.0], values)]) == UNKNOWN_SHARED_VARIANCE
+
+
+def test_runs_of_few_builds_are_no_baseline() -> None:
+    sample = replace(make_sample([900.0]), builds={run: f"commit {run // 10}" for run in range(40)})
+
+    assert pass_gate(sample, error_rate=0.001).reason == "no-baseline"
+
+
+def test_error_rate_of_very_many_rows_has_a_quantile() -> None:
+    assert find_t_quantile(1e-20, 39) > find_t_quantile(1e-12, 39)
+
+
 def test_build_without_a_loss_is_reported_at_most_at_the_error_rate_however_often_it_is_asked() -> None:
     """2 000 builds of two series with up to five runs; 20 expected at most."""
     chance = np.random.default_rng(5)
@@ -161,8 +213,8 @@ def test_build_without_a_loss_is_reported_at_most_at_the_error_rate_however_ofte
         values = 1000 * (1 + chance.normal(0, 0.03, (2, 5)))
         for runs in range(1, 6):
             samples = [make_sample(new[:runs], old) for new, old in zip(values, baselines, strict=True)]
-            results, together = judge_build(samples, error_rate=0.01)
-            rows = [*results, *(result for _, result, _ in together.values())]
+            results, together = judge_build(samples, error_rate=0.01, asks=5)
+            rows = [*results, *(result for _, result, _ in together)]
             if (outcome := combine_outcomes([each.outcome for each in rows])) != "undecided":
                 count += outcome == "regressed"
                 break

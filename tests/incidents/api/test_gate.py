@@ -197,9 +197,9 @@ def test_failed_run_is_undecided(host, client_of_host) -> None:
 def test_further_runs_of_the_build_count(host, client_of_host) -> None:
     series = plant(host)
     calculate_levels()
-    first = submit(series, 955.0)
+    first = submit(series, 962.0)
     single = ask(client_of_host, first)
-    others = [submit(series, 955.0) for _ in range(single["rows"][0]["runs_needed"])]
+    others = [submit(series, 962.0) for _ in range(single["rows"][0]["runs_needed"])]
 
     gate = ask(client_of_host, first, runs=",".join(str(run.pk) for run in others))
 
@@ -221,6 +221,31 @@ def test_further_run_of_another_series_adds_its_rows(host, client_of_host) -> No
         (series.pk, "passed"),
         (other.pk, "regressed"),
     ]
+
+
+def test_repetitions_of_a_build_are_one_of_the_baseline(host, client_of_host) -> None:
+    series = plant(host)
+    for place, run in enumerate(Run.objects.order_by("started_at")):
+        # Three runs a build, all of one commit.
+        run.started_at, run.labels = NOON + place // 3 * HOUR + place % 3 * HOUR / 4, {"commit": "abc"}
+        run.save()
+        run.measurements.update(started_at=run.started_at)
+    calculate_levels()
+
+    gate = ask(client_of_host, submit(series, 1000.0))
+
+    assert gate["rows"][0]["baseline_n"] == 10
+
+
+def test_error_rate_is_of_all_times_that_the_gate_is_asked(host, client_of_host) -> None:
+    series = plant(host)
+    calculate_levels()
+    run = submit(series, 960.0)
+
+    once, often = (ask(client_of_host, run, asks=asks)["rows"][0] for asks in (1, 5))
+
+    assert once["worst"] > often["worst"]
+    assert once["best"] < often["best"]
 
 
 def test_series_of_a_run_are_also_a_row_together(host, client_of_host) -> None:

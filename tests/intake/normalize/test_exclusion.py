@@ -105,7 +105,7 @@ def test_run_with_one_more_job_is_no_copy() -> None:
     [({}, False), ({"branch": "main"}, False), ({"branch": "release-2"}, False), ({"branch": "pr-17"}, True)],
 )
 def test_run_of_a_branch_is_in_no_level(settings, labels, is_excluded) -> None:
-    settings.MAIN_BRANCHES = ["main", "release-*"]
+    settings.MAIN_BRANCHES = ["release-*"]
     submit(fio_output=change_output(), labels=labels)
     normalize_batch()
     judge_due()
@@ -126,3 +126,11 @@ def test_run_of_a_branch_that_a_person_includes_stays_included() -> None:
     renormalize(select_submissions(), is_dry_run=False)
 
     assert list_excluded() == [False]
+
+
+def test_result_of_a_branch_is_not_what_its_merge_copies() -> None:
+    for branch in ("pr-17", "main", "main"):
+        submit(fio_output=change_output(), labels={"branch": branch})
+        normalize_batch()
+
+    assert list_excluded() == [True, False, True]
