@@ -90,7 +90,7 @@ def describe_scope_results(results: Sequence[ScopeResult]) -> str:
     kinds = {result.scope.partition(":")[0] for result in results}
     noun = " or ".join(f"{kind}s" for kind in sorted(kinds))
     if not worse:
-        return f"None of {count} {noun} is worse."
+        return f"None of {count} {noun} is significantly worse."
     verb = "is" if worse == 1 else "are"
     named = "; ".join(map(_describe_worst, results[: min(_NAMED_MAXIMUM, worse)]))
     more = worse - _NAMED_MAXIMUM

@@ -13,7 +13,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from benchapp.catalog.dimensions import DIMENSIONS, name_pattern
-from benchapp.catalog.grammar import Filter
+from benchapp.catalog.grammar import Filter, Term, Test
 from benchapp.catalog.metrics import CATALOG, SMALLEST_CHANGES, find_detected_metric
 from benchapp.charts.read.comparison_sides import (
     SERIES_MAXIMUM,
@@ -27,6 +27,7 @@ from benchapp.charts.read.comparison_sides import (
     list_environment_differences,
     name_series_sides,
     read_environment_ids,
+    read_named_scopes,
     read_side,
     read_values,
 )
@@ -193,10 +194,11 @@ def compare_sides(
 
     common, series_ids: hold for both sides; no series_ids: all. Matched on every dimension but those that a side's
     filter names, and what changes with those by nature. Targets of two hosts, pools or layouts are matched by their
-    names, the rest without. Two runs are matched on their workload alone, two series in any case.
+    names, the rest without. Two runs are matched on their workload alone, two series in any case. A word of a side
+    that is the name of one host or pool stands for it.
     """
     shared = (common or Filter()).without_facts()
-    a, b = (_add_terms(side, common) for side in (a, b))
+    a, b = (_add_terms(side, common) for side in _resolve_names(a, b))
     first, second = (read_side(side, shared, series_ids=series_ids) for side in (a, b))
     labels = "", ""
     if a.series_id is not None and b.series_id is not None:
@@ -245,6 +247,20 @@ def compare_sides(
         labels=labels,
         values_maximum=min((one.cut_at for one in wanted if one.cut_at), default=None),
     )
+
+
+def _resolve_names(a: Side, b: Side) -> tuple[Side, Side]:
+    """Return both sides with terms for the words that are the name of one host or pool."""
+    scopes = read_named_scopes({*a.filter.words, *b.filter.words})
+    return _resolve_words(a, scopes), _resolve_words(b, scopes)
+
+
+def _resolve_words(side: Side, scopes: Mapping[str, str]) -> Side:
+    words = side.filter.words
+    named = [scopes[word].partition(":") for word in words if word in scopes]
+    terms = tuple(Term(kind, (Test("=", (name,)),)) for kind, _, name in named)
+    rest = tuple(word for word in words if word not in scopes)
+    return replace(side, filter=Filter(side.filter.terms + terms, rest))
 
 
 def _add_terms(side: Side, common: Filter | None) -> Side:

@@ -1,6 +1,6 @@
 """The sides of a comparison: their series and newest values, names and environments, and sides to suggest."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -356,6 +356,16 @@ def _count_values(rows: Mapping[int, _Row], runs: Mapping[int, int], name: str) 
         value = row[name] if name in row else row["facts"].get(name)
         counts["unknown" if value is None else str(value)] += count
     return tuple(sorted(counts, key=lambda value: (-counts[value], value)))
+
+
+def read_named_scopes(words: Iterable[str]) -> dict[str, str]:
+    """Return the scope of each word that is exactly the name of one host or pool; none for a name of both."""
+    wanted = [f"{kind}:{word}" for word in words for kind in ("host", "pool")]
+    found = (
+        Series.objects.filter(scope__in=wanted).values_list("scope", flat=True).distinct() if wanted else ()
+    )
+    counts = Counter(scope.partition(":")[2] for scope in found)
+    return {name: scope for scope in found if counts[name := scope.partition(":")[2]] == 1}
 
 
 def read_suggestions() -> dict[str, Any]:

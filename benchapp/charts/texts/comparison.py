@@ -75,7 +75,7 @@ def describe_comparison_title(found: ComparisonResult, a: str, b: str) -> str:
     if few == len(found.pairs) and not different:
         answer = f"{format_count(few, 'value')}, too few runs"
     elif not worse and not better:
-        answer = f"no difference in {format_count(len(found.pairs), 'value')}"
+        answer = f"no significant difference in {format_count(len(found.pairs), 'value')}"
     else:
         counts = [format_integer(count) for count in (worse, len(found.pairs), better)]
         answer = "{} of {} values worse, {} better".format(*counts)

@@ -10,6 +10,7 @@ from django.urls import reverse
 from benchapp.charts.pages.comparison import write_markdown
 from benchapp.charts.read import comparison
 from benchapp.charts.read.comparison import Side, compare_sides
+from benchapp.charts.read.comparison_sides import read_named_scopes
 from benchapp.charts.texts.comparison import make_lines
 from benchapp.models import Host
 from tests.factories import (
@@ -46,6 +47,20 @@ def test_most_significant_difference_is_first(viewer: Client, two_hosts: None) -
     assert "), worse, large effect; " in page.words
     assert page.words.index("0.800") < page.words.index("1.000")
     assert "no significant difference" in page.words
+
+
+def test_words_that_are_names_of_hosts_stand_for_them(viewer: Client, two_hosts: None) -> None:
+    page = Page(viewer.get(reverse("compare"), {"a": "fast", "b": "slow"}))
+
+    assert "slow vs. fast: 1 of 2 values worse, 0 better" in page.words
+
+
+def test_name_of_a_host_and_a_pool_is_a_word(db: None) -> None:
+    make_series(host=make_host("one"))
+    make_series(host=make_host("both"))
+    make_series(pool="both")
+
+    assert read_named_scopes({"one", "both", "other"}) == {"one": "host:one"}
 
 
 def test_lines_of_several_hosts_begin_with_the_host(db: None) -> None:
