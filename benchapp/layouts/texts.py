@@ -81,6 +81,17 @@ def format_layouts_title(ranking: LayoutRanking) -> str:
     if not met:
         return "No measured layout meets the requirement"
     best = met[0]
+    if best.is_in_doubt:
+        sure = next((row for row in met if not row.is_in_doubt), None)
+        cost = (
+            "" if sure is None or sure.least_price is None else f", {describe_price(sure, ranking.currency)}"
+        )
+        surely = "surely: no layout" if sure is None else f"surely: {sure.layout.short_title}{cost}"
+        incidents = "incident" if len(best.incident_ids) == 1 else "incidents"
+        named = f" ({incidents} {', '.join(map(str, best.incident_ids))})" if best.incident_ids else ""
+        return (
+            f"{best.layout.short_title} meets the requirement only without open regressions{named}; {surely}"
+        )
     if best.price is None:
         return f"{best.layout.short_title} meets the requirement with the largest margin"
     if best.least_price is None:

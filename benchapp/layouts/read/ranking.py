@@ -250,6 +250,11 @@ class RankedLayout:
         return self.assessment.verdict
 
     @property
+    def is_in_doubt(self) -> bool:
+        """Return whether it meets the requirement only without series that have an open regression."""
+        return self.verdict == "meets" and self.verdict_with_all not in (None, "meets")
+
+    @property
     def price_amount(self) -> float | None:
         """Return the price per month; None if unknown."""
         return None if self.price is None else self.price.amount

@@ -251,7 +251,8 @@ def _check_queries() -> Finding:
                 [_SLOW_CALLS, _SLOW_MEAN_MS],
             )
     except DatabaseError:
-        return report_ok("queries", "Not measured: the extension pg_stat_statements is not there.")
+        text = "The extension pg_stat_statements is not there."
+        return Finding("queries", "not-measured", FindingLevel.OK, text)
     if not rows:
         return report_ok("queries", "No query takes more than a second on average.")
     texts = [f"{mean:.0f} ms × {calls}: {' '.join(query.split())[:200]}" for query, calls, mean in rows]

@@ -235,7 +235,10 @@ def list_missing_reasons(lines: Sequence[dict[str, Any]]) -> list[str]:
     for line in lines:
         for reason in dict.fromkeys(cell.reason for cell in line["cells"] if cell.reason):
             concerned.setdefault(reason, []).append(line["name"])
-    return [f"{', '.join(names)}: {reason}." for reason, names in concerned.items()]
+    return [
+        f"{'All jobs' if len(names) == len(lines) > 1 else ', '.join(names)}: {reason}."
+        for reason, names in concerned.items()
+    ]
 
 
 def _judge(profile: str, measurement: Measurement) -> dict[str, Any] | None:

@@ -65,7 +65,7 @@ def test_answer_names_the_load_what_does_not_count_and_what_meets_it_elsewhere(v
     for number, iops in enumerate((25_000.0, 25_000.0, 9000.0)):
         work = make_workload(file_size_bytes=20 * 2**30)
         series = make_series([iops] * 3, host=make_host(f"db-{number}"), target=target, workload=work)
-    make_incident(changes=[make_change(series)])
+    incident = make_incident(changes=[make_change(series)])
     for size, is_direct in ((5, True), (5, False)):
         work = make_workload(file_size_bytes=size * 2**30, is_direct=is_direct)
         small = make_target(volume_type="gp3", volume_count=1)
@@ -79,6 +79,8 @@ def test_answer_names_the_load_what_does_not_count_and_what_meets_it_elsewhere(v
     )
     assert "Best: 25 000 IOPS, 4k blocks, 20 GiB files, QD 8 × 1 job" in words
     assert "1 series with an open regression not counted; with all series: median only." in words
+    doubt = f"only without open regressions (incident {incident.id}); surely: no layout"
+    assert f"8 × gp3 meets the requirement {doubt}" in words
     assert (
         "1 layout outside the fixed values meets it: 1 × gp3, 4k blocks, 5 GiB files, buffered I/O" in words
     )
