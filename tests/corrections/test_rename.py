@@ -321,7 +321,7 @@ def test_page_and_api_preview_rename_and_undo(admin: Client) -> None:
     plant_fleet()
 
     preview = Page(admin.get("/rename", {"scope": "host:db-1", "name": "web-1"})).words
-    assert "40 of 1 host" in preview
+    assert "40 of db-1" in preview
     assert "db-1: IOPS −22 %" in preview
     body = {"scope": "pool:blue", "name": "green", "dry_run": True}
     effect = admin.post("/api/v1/renames", body, content_type="application/json").json()
