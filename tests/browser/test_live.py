@@ -163,10 +163,16 @@ def test_page_with_another_chart_is_loaded_again(clocked: Any, world: World) -> 
         clocked.evaluate(LOOK)
 
 
-def test_page_of_a_renamed_host_follows_its_name(clocked: Any, world: World) -> None:
+def test_page_of_a_renamed_host_follows_its_name_and_keeps_input(clocked: Any, world: World) -> None:
     clocked.goto(world.host)
     moved = {"Location": "/hosts/"}
-    clocked.route(f"**{world.host}", lambda route: route.fulfill(status=302, headers=moved), times=1)
+    clocked.route(f"**{world.host}", lambda route: route.fulfill(status=302, headers=moved), times=2)
+    clocked.evaluate("document.querySelector('main').append(document.createElement('textarea'))")
+    clocked.locator("main textarea").fill("a note")
+
+    clocked.evaluate(LOOK)
+    expect(clocked.locator(".live-status")).to_contain_text("reload it once your input is saved")
+    clocked.locator("main textarea").fill("")
 
     with clocked.expect_navigation(url="**/hosts/"):
         clocked.evaluate(LOOK)

@@ -102,7 +102,9 @@ def _list_tables(ranking: LayoutRanking) -> Iterator[tuple[str, str, bool, list[
         ("unpriced", "Meets the requirement, without a full price", ranking.unpriced),
     ):
         yield name, caption, True, [row for row in rows if row.verdict == "meets"]
-        missed = [row for row in rows if row.verdict != "meets"]
+        unknown = [row for row in rows if row.verdict == "unknown"]
+        yield f"{name}-unknown", "May meet the requirement: something required is unknown", False, unknown
+        missed = [row for row in rows if row.verdict in ("median-only", "misses")]
         verb = "misses" if len(missed) == 1 else "miss"
         priced = " have no full price and" if name == "unpriced" and len(missed) > 1 else ""
         caption = f"{format_count(len(missed), 'layout')}{priced} {verb} the requirement, closest first"

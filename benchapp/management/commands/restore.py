@@ -63,7 +63,7 @@ class Command(BaseCommand):
                 " valid. --force takes the key of the backup."
             )
         if settings_file is not None:
-            self.stdout.write(f"Its settings, with secrets, are in {settings_file}: set those that you need.")
+            self.stdout.write(f"Its settings, with secrets, are in {settings_file}: set what you need.")
 
 
 def migrate(connection: Connection) -> None:

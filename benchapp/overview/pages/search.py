@@ -15,7 +15,15 @@ from django.views.decorators.http import require_safe
 
 from benchapp.catalog.dimensions import FILTER_DIMENSIONS, get_filter_dimension
 from benchapp.catalog.filter_phrases import list_phrases
-from benchapp.catalog.grammar import BadFilter, Filter, Query, parse_query, parse_term, write_filter
+from benchapp.catalog.grammar import (
+    BadFilter,
+    Filter,
+    Query,
+    parse_filter,
+    parse_query,
+    parse_term,
+    write_filter,
+)
 from benchapp.catalog.spelling import suggest_corrections
 from benchapp.framework.pages.access import may_read
 from benchapp.framework.pages.filter_bar import describe_filter
@@ -91,6 +99,8 @@ _OF_A_SCOPE: Final = ("rename_scope", "split_host")
 _SMALL_WORDS: Final = frozenset({"a", "an", "the", "to", "how", "do", "i", "my", "of"})
 _COMPARE: Final = re.compile(r"^(?:compare|diff|difference)\s+(?:between\s+)?", re.IGNORECASE)
 _AGAINST: Final = re.compile(r"\s+(?:vs\.?|versus|against|with|and|to)\s+", re.IGNORECASE)
+# Others are words of a filter too: "gp3 with 16 volumes".
+_ASKS: Final = re.compile(r"\s(?:vs\.?|versus|against)\s", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +158,11 @@ def _find_comparison(text: str, known: Sequence[tuple[str, str]]) -> ResultGroup
     names = {value.lower(): (name, value) for name, value in known if name in FILTER_DIMENSIONS}
     read = [_read_side(side, names) for side in sides]
     # Without a word that asks for it, two values of one dimension are compared; others are a filter.
-    is_asked = words != text or len(text.split()) > 2
+    is_asked = words != text or _ASKS.search(words) is not None
     if (
         len(read) != 2
         or not all(value for _, _, value in read)
+        or read[0] == read[1]
         or (not is_asked and read[0][0] != read[1][0])
     ):
         return ResultGroup("Compare", [], _NO_RANK)
@@ -167,10 +178,12 @@ def _read_side(text: str, names: Mapping[str, tuple[str, str]]) -> tuple[str, st
     if run := re.fullmatch(r"(?:run |#)(\d{1,18})", text, re.IGNORECASE | re.ASCII):
         return "run", "_run", run[1]
     try:
-        found = parse_query(text).filter
+        found = parse_filter(text)
     except BadFilter:
         return "", "", ""
-    return text, "", write_filter(found) if found.terms else ""
+    # Of a filter with several dimensions, none is the one that it compares.
+    names = {term.dimension for term in found.terms}
+    return names.pop() if len(names) == 1 else text, "", write_filter(found) if found.terms else ""
 
 
 def _find_actions(text: str, visitor: User | None, known: Sequence[tuple[str, str]]) -> ResultGroup:

@@ -33,6 +33,7 @@ from benchapp.models.requests import REFUSALS, describe_parameters
 from benchapp.requests.read.run_requests import (
     Repeatability,
     RequestFilter,
+    count_run_requests,
     list_confirmation_pools,
     page_run_requests,
     read_repeatability,
@@ -97,12 +98,13 @@ def make_request_lines(rows: Sequence[RunRequest]) -> tuple[dict[str, Any], ...]
     return tuple(map(_make_line, rows))
 
 
-def _count_open(rows: Sequence[RunRequest]) -> str:
-    """Return the title: what the requests of a page, newest first, do now."""
+def _count_open(chosen: RequestFilter) -> str:
+    """Return the title: what the requests, of all pages, do now."""
+    by_state = count_run_requests(chosen)
     counts = [
-        f"{count} {text}"
+        f"{by_state[state]} {text}"
         for state, text in ((RunRequestState.RUNNING, "running"), (RunRequestState.PENDING, "waiting"))
-        if (count := sum(row.state == state for row in rows))
+        if state in by_state
     ]
     return f"Requested runs: {', '.join(counts) or 'none waits or runs'}"
 
@@ -185,7 +187,7 @@ def run_requests(request: HttpRequest) -> HttpResponse:
     context = {
         **links,
         "errors": errors,
-        "title": _count_open(page.items),
+        "title": _count_open(chosen),
         "lines": make_request_lines(page.items),
         "range": make_time_range(request.GET),
         "range_text": describe_bounds(time_range.from_at, time_range.to_at),

@@ -118,6 +118,12 @@ def page_run_requests(
     return cut_page(list(ordered[: limit + 1]), limit, cursor_of=lambda row: Cursor(row.created_at, row.id))
 
 
+def count_run_requests(chosen: RequestFilter) -> Mapping[str, int]:
+    """Return the number of requests by state; one query."""
+    rows = RunRequest.objects.filter(chosen.condition).values_list("state").annotate(count=Count("pk"))
+    return dict(rows)
+
+
 def read_run_request(host_name: str, request_id: UUID) -> RunRequest | None:
     """Return one request of a host or None; one query."""
     return _read(Q(pk=request_id, host__name=host_name)).first()

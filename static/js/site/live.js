@@ -171,13 +171,11 @@ async function ask() {
       status.textContent = "";
       failures = 0;
     }
-    if (newer?.movedTo) {
-      location.replace(newer.movedTo);
-      return;
-    }
-    if (newer !== null && listScripts(newer.page) !== scripts) {
+    if (newer?.movedTo || (newer !== null && listScripts(newer.page) !== scripts)) {
       if (hasInput()) {
         status.textContent = "A newer version of this page is available: reload it once your input is saved.";
+      } else if (newer.movedTo) {
+        location.replace(newer.movedTo);
       } else {
         location.reload();
       }

@@ -136,6 +136,17 @@ def test_page_has_the_price_of_the_volumes_where_that_of_the_instance_is_unknown
     assert "no price of instance type m5.4xlarge" in words
 
 
+def test_layouts_with_something_required_unknown_are_not_among_those_that_miss(viewer: Client) -> None:
+    plant_layouts()
+    Price.objects.exclude(instance_type="").delete()
+
+    words = Page(viewer.get(f"{ASKED}&max_price=5000")).words
+
+    assert "0 of 6 measured layouts meet it, 3 miss it, 3 with something required unknown." in words
+    assert "May meet the requirement: something required is unknown" in words
+    assert "3 layouts have no full price and miss the requirement, closest first" in words
+
+
 def test_page_has_what_to_measure_next_with_commands_per_host(viewer: Client) -> None:
     # The newest of three runs is two hours later.
     plant_layouts(started_at=timezone.now() - timedelta(days=191))

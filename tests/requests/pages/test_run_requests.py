@@ -21,6 +21,7 @@ from tests.factories import (
     make_series,
     make_user,
 )
+from tests.pages import Page
 
 BUTTON = "Run again</button>"
 
@@ -169,3 +170,19 @@ def test_page_lists_requests_of_all_hosts_and_saves_the_policy_of_a_pool(host: H
     assert "Saved." in answer.content.decode() and "Not saved:" in bad.content.decode()
     assert "2, at most 7.5 % of the day" in page and '<a href="/hosts/db-7/">db-7</a>' in page
     assert "<form" not in page.partition('id="confirmation"')[2].partition('id="list"')[0]
+
+
+def test_title_counts_the_requests_of_all_pages(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchapp.requests.pages.run_requests.ROWS_ON_A_PAGE", 1)
+    for state in (RunRequestState.PENDING, RunRequestState.PENDING, RunRequestState.RUNNING):
+        make_run_request(host, state=state)
+    client = sign_in(Role.VIEWER)
+
+    first = Page(client.get("/requests/"))
+    after = next(link for link in first.links if "after=" in link)
+    second = Page(client.get(f"/requests/{after.removeprefix('/requests/')}"))
+    none = Page(client.get("/requests/?from=2020-01-01&to=2020-02-01"))
+
+    assert "Requested runs: 1 running, 2 waiting" in first.words
+    assert "Requested runs: 1 running, 2 waiting" in second.words
+    assert "Requested runs: none waits or runs" in none.words

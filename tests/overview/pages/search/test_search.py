@@ -158,6 +158,26 @@ def test_what_people_type_leads_there_first(text: str, first: str, admin: Client
     assert find(admin, text).links[0] == first
 
 
+@pytest.mark.parametrize(
+    ("text", "is_compared"),
+    [
+        ("gp3 and io2", True),
+        ("compare gp3 with 16 volumes", True),
+        ("gp3 with 16 volumes", False),
+        ("random read and write", False),
+        ("random read with depth 32", False),
+        ("gp3 and xfs", False),
+        ("gp3 vs GP3", False),
+        ("random read last week vs random write", False),
+    ],
+)
+def test_filter_equal_sides_and_times_are_not_compared(text: str, is_compared: bool, viewer: Client) -> None:
+    for volume_type in ("gp3", "io2"):
+        make_series([1.0], target=make_target(volume_type=volume_type, filesystem="xfs"))
+
+    assert ("Compare" in groups_of(find(viewer, text))) == is_compared
+
+
 def test_viewers_find_no_actions_of_admins(viewer: Client) -> None:
     assert "/people/#invite" not in find(viewer, "invite user").links
 
