@@ -182,8 +182,8 @@ def _read_side(text: str, names: Mapping[str, tuple[str, str]]) -> tuple[str, st
     except BadFilter:
         return "", "", ""
     # Of a filter with several dimensions, none is the one that it compares.
-    names = {term.dimension for term in found.terms}
-    return names.pop() if len(names) == 1 else text, "", write_filter(found) if found.terms else ""
+    own = {term.dimension for term in found.terms}
+    return own.pop() if len(own) == 1 else text, "", write_filter(found) if found.terms else ""
 
 
 def _find_actions(text: str, visitor: User | None, known: Sequence[tuple[str, str]]) -> ResultGroup:
