@@ -203,7 +203,7 @@ class ResolutionField(serializers.CharField):
 
 
 class HistoryParameters(FilterParameters, SpanParameters, FormatParameters):
-    """Series, metrics and time range of a history; without ids or a filter the six most recent series."""
+    """Series, metrics and time range of a history; without ids or a filter six series, the worst first."""
 
     series = IdsField(IDS_MAXIMUM, help_text="ids of series, separated by commas; default: selected by `q`")
     metrics = NamesField(tuple(CATALOG), help_text="metrics, separated by commas; default: iops")
@@ -317,7 +317,7 @@ def _describe_threshold(found: ChartThreshold) -> ThresholdMarkAnswer:
 def _refuse_incomplete(chosen: ChosenSeries, history: SeriesHistory, *, is_chosen: bool) -> None:
     """Raise Problem 400 if rows alone could not say that series or runs are missing; JSON has fields for that.
 
-    is_chosen: series were asked for; without, the newest ones are meant.
+    is_chosen: series were asked for; without, the worst ones are meant.
     """
     found = f"{chosen.total}{' or more' if chosen.has_more else ''} series match"
     if is_chosen and chosen.left_out:

@@ -303,7 +303,7 @@ def format_history_title(history: SeriesHistory, metric: Metric, chosen: ChosenS
         (line,) = history.lines
         shown_level = find_level_in_view(history, line, metric.name)
         return format_series_title(line.row, metric, shown_level, has_range=history.has_range)
-    if chosen.worse:
+    if chosen.worse and history.to_at is None:
         return _name_worse(chosen)
     found = [find_shown_level(list_levels(line, metric.name)) for line in history.lines]
     shown = [each for each in found if each is not None]

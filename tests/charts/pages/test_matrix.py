@@ -349,6 +349,7 @@ def test_pages_leave_out_the_sample_beside_other_data_and_begin_with_what_got_wo
 
     assert not any(alone)
     assert response.context["title"] == "1 of 2 series got worse: IOPS −30 %, on db-2"
+    assert "got worse" not in viewer.get("/history/?to=2020-01-31").context["title"]
     assert [line["series_id"] for line in response.context["table"]["lines"]] == [worse.pk, steady.pk]
     assert [cell.series_ids for cell in matrix.cells] == [(worse.pk, steady.pk)]
     assert sample.pk not in {each for row in ranking.all_rows for each in row.load.series_ids}
