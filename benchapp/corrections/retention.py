@@ -252,16 +252,25 @@ def _list_shown() -> Iterator[Q]:
     }
     for query in sorted(queries):
         given = dict(parse_qsl(query))
-        if not given.get("from"):
-            continue
-        # Days may be those of any time zone.
-        with suppress(ValueError, OverflowError):
-            shown = Q(started_at__gte=parse_moment(given["from"], now=now) - timedelta(days=1))
-            if given.get("to"):
-                shown &= Q(started_at__lt=parse_moment(given["to"], now=now) + timedelta(days=2))
-            with suppress(BadFilter):
-                shown &= match_runs(parse_filter(given.get("q", "")))
-            yield shown
+        # Compare has a range and a filter for each side.
+        for side in ("", "a", "b"):
+            start, end = (given.get(f"{side}_{name}" if side else name, "") for name in ("from", "to"))
+            if start:
+                yield _match_shown(start, end, filters=(given.get("q", ""), given.get(side, "")), now=now)
+
+
+def _match_shown(start: str, end: str, *, filters: Sequence[str], now: datetime) -> Q:
+    """Return the condition on runs of a range; what cannot be read of it exempts more."""
+    shown = Q(pk__isnull=False)
+    # Days may be those of any time zone.
+    with suppress(ValueError, OverflowError):
+        shown &= Q(started_at__gte=parse_moment(start, now=now) - timedelta(days=1))
+    with suppress(ValueError, OverflowError):
+        shown &= Q(started_at__lt=parse_moment(end, now=now) + timedelta(days=2)) if end else Q()
+    for text in filters:
+        with suppress(BadFilter):
+            shown &= match_runs(parse_filter(text))
+    return shown
 
 
 def _remove_of_runs(entry: Correction, before_at: datetime) -> int:

@@ -197,7 +197,8 @@ def read_thresholds(
     proposed: a policy that is not saved, as if it were the newest. One query without policies; with them as
     `match_stored_filters`, and one more for labels.
     """
-    in_effect = [*DetectionPolicy.objects.filter(canceled_at=None), *([proposed] if proposed else [])]
+    with unlimited():
+        in_effect = [*DetectionPolicy.objects.filter(canceled_at=None), *([proposed] if proposed else [])]
     policies = sorted(in_effect, key=lambda policy: policy.rank)
     if not policies or not series_ids:
         return dict.fromkeys(series_ids, SMALLEST_CHANGES)

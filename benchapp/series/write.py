@@ -5,11 +5,12 @@ from typing import Any, Final
 
 import structlog
 from django.db import connection, transaction
+from django.db.models import Max
 from django.utils import timezone
 
 from benchapp.framework.write.audit import record_write
 from benchapp.framework.write.conflicts import retry_conflicts
-from benchapp.models import AuditKind, DailyPoint, FormerName, Run, Series, User
+from benchapp.models import AuditKind, DailyPoint, FormerName, Measurement, Run, Series, User
 
 log = structlog.get_logger(__name__)
 
@@ -30,7 +31,11 @@ def continue_series(moved: Mapping[int, int]) -> None:
             values = {"present": f"series:{new}", "renamed_at": timezone.now()}
             FormerName.objects.filter(present=f"series:{old}").update(present=f"series:{new}")
             FormerName.objects.update_or_create(scope=f"series:{old}", defaults=values)
-            DailyPoint.objects.filter(series=old).update(series=new)
+            daily = DailyPoint.objects.filter(series=old)
+            newest = daily.aggregate(day=Max("day"))["day"]
+            # Points older than a daily one would no longer count.
+            if newest and not Measurement.objects.filter(series=new, started_at__date__lte=newest).exists():
+                daily.update(series=new)
 
 
 class UnknownRun(Exception):

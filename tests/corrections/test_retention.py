@@ -164,6 +164,11 @@ def test_baselines_pinned_charts_studies_and_other_pools_are_exempt() -> None:
         title="t", panels=[{"kind": "history", "query": "q=host:db-2", "title": "", "text": ""}]
     )
 
+    compared = (
+        f"a=host:db-3&a_from={start_at + 30 * step:%Y-%m-%d}&a_to={start_at + 34 * step:%Y-%m-%d}&b=host:db-9"
+    )
+    PinnedChart.objects.create(owner=make_user(), position=1, kind="compare", query=compared)
+
     entry = Correction(
         kind="retention", tier="points", keep_days=30, filter="host:db-1,db-2,db-3", reason="trial"
     )
@@ -172,7 +177,7 @@ def test_baselines_pinned_charts_studies_and_other_pools_are_exempt() -> None:
 
     counts = dict(Run.objects.values_list("host__name").annotate(runs=Count("pk")))
     # A day more on both sides, for time zones.
-    assert counts == {"db-1": 101, "db-2": POINTS_KEPT + 1 + 12, "db-3": POINTS_KEPT + 1, "db-4": 120}
+    assert counts == {"db-1": 101, "db-2": POINTS_KEPT + 1 + 12, "db-3": POINTS_KEPT + 1 + 7, "db-4": 120}
     assert (effect.rows, effect.kept) == (360 - sum(counts.values()) + 120, sum(counts.values()) - 120)
     assert effect.size_bytes > 100 * effect.rows
 

@@ -221,6 +221,10 @@ def confirm_own_email(request: HttpRequest, secret: str) -> HttpResponse:
 def delete_own_account(request: HttpRequest) -> HttpResponse:
     """Delete one's own account, confirmed by the password."""
     user = read_person(request)
+    if user.pools:
+        # A provider would sign the same person in as a new one, without a limit.
+        messages.error(request, "An admin deletes accounts that are limited to pools.", extra_tags="bad")
+        return redirect("account")
     if not _is_confirmed(request, user):
         return redirect("account")
     try:

@@ -449,10 +449,11 @@ def find_or_create_account(claims: Mapping[str, Any], provider: OidcProvider) ->
         record_account(user, "linked", None, {"issuer": provider.issuer})
     if role is not None and user.role != role:
         try:
-            change_role(user, role)
+            # A higher role sees everything.
+            change_role(user, role, None if role == Role.VIEWER else ())
         except ValidationError as error:
             raise SignInRefused(" ".join(error.messages)) from error
-        user.refresh_from_db(fields=["role"])
+        user.refresh_from_db(fields=["role", "pools"])
     return user
 
 

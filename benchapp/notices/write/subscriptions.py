@@ -221,7 +221,8 @@ def _record(
 
 def check_subscription(subscription: Subscription) -> None:
     """Write the given values in their canonical form. Raises BadValue."""
-    if subscription.owner.pools:
+    # A preview has no owner.
+    if subscription.owner_id and subscription.owner.pools:
         raise BadValue("", "an account that is limited to pools gets no notices")
     if subscription.channel not in Channel.values:
         raise BadValue("channel", f"choose one of {', '.join(Channel.values)}")
