@@ -115,4 +115,4 @@ def test_new_kernel_makes_one_incident_one_letter_and_one_more_when_it_is_over(
     subjects = [str(letter["Subject"]) for letter in story.letters]
     assert len(subjects) == 2, subjects
     assert "db-1" in subjects[0]
-    assert "Recovered" in subjects[1]
+    assert "Over: " in subjects[1]

@@ -8,9 +8,9 @@ from django.core.management import call_command
 from benchapp import tasks
 from benchapp.intake.normalize.batch import Batch
 from benchapp.judge import has_judging_due
-from benchapp.models import Incident, Level, Series
+from benchapp.models import Incident, Level, Series, Subscription
 from tests.detection.write.judging import make_cells, make_level
-from tests.factories import make_dry_run, make_host, make_series
+from tests.factories import make_dry_run, make_host, make_series, make_user
 from tests.intake.normalize.test_batch import submit
 
 pytestmark = pytest.mark.django_db
@@ -59,7 +59,8 @@ def test_detection_is_queued_every_two_seconds_during_a_long_backlog(
 
 
 def test_what_was_found_is_told_behind_the_judge(enqueued: list[str]) -> None:
-    make_cells(make_host(), [make_level(1000.0, 24) + make_level(800.0, 8)])
+    Subscription.objects.create(owner=make_user(), channel="webhook", address="http://127.0.0.1:9/")
+    make_cells(make_host(), [make_level(1000.0, 24) + make_level(800.0, 12)])
 
     tasks.judge()
 

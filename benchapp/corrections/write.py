@@ -15,7 +15,7 @@ from django.db.models import Exists, F, OuterRef, QuerySet
 from django.utils import timezone
 
 from benchapp.catalog.dimensions import LABEL_PREFIX, find_filter_dimension
-from benchapp.catalog.grammar import BadFilter, parse_filter
+from benchapp.catalog.grammar import BadFilter
 from benchapp.catalog.metrics import UNKNOWN
 from benchapp.corrections.retention import (
     advance_retention,
@@ -51,6 +51,7 @@ from benchapp.models import (
     Submission,
     User,
 )
+from benchapp.models.coverage import read_stored_filter
 from benchapp.models.filtering import match_runs, read_filter_to_store
 from benchapp.series.read.titles import describe_target, describe_value
 
@@ -252,9 +253,10 @@ def _select_runs(entry: Correction) -> QuerySet[Run]:
     rows = Run.objects.filter(pk__lte=entry.last_run_id).order_by("pk")
     if entry.run_ids:
         return rows.filter(pk__in=entry.run_ids)
-    return rows.filter(
-        match_runs(parse_filter(entry.filter)), match_times("started_at", entry.from_at, entry.to_at)
-    )
+    read = read_stored_filter(entry.filter)
+    if read is None:
+        return rows.none()
+    return rows.filter(match_runs(read), match_times("started_at", entry.from_at, entry.to_at))
 
 
 @dataclass(frozen=True, slots=True)

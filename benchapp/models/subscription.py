@@ -64,8 +64,8 @@ class Subscription(Resource):
 
     FAILURES_MAXIMUM = 20
     given = (
-        *("channel", "address", "filter", "minimum_severity", "further_runs", "metrics", "thresholds"),
-        "layout_question",
+        *("channel", "address", "filter", "minimum_severity", "further_runs", "metrics"),
+        *("thresholds", "layout_question"),
         *("notify_incidents", "notify_silent_hosts", "is_digest", "digest_hour"),
         *("quiet_from_hour", "quiet_to_hour"),
     )

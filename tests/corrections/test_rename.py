@@ -188,15 +188,15 @@ def test_what_is_saved_gets_the_new_name() -> None:
     assert preview_rename("host:db-1", "web-1").saved == (
         ("detection policy", 1),
         ("pinned chart", 1),
+        ("report", 1),
         ("saved view", 1),
-        ("study", 1),
         ("subscription", 1),
         ("target name", 1),
     )
     rename("host:db-1", "web-1")
     effect = rename("pool:blue", "sky blue")
 
-    assert effect.saved == (("planned event", 1), ("study", 1), ("wanted schedule", 1))
+    assert effect.saved == (("planned event", 1), ("report", 1), ("wanted schedule", 1))
     assert DetectionPolicy.objects.get().filter == "host:web-1,db-4 rw:randread"
     assert PlannedEvent.objects.get().filter == 'pool:"sky blue"'
     assert Subscription.objects.get().filter == "-host:web-1"

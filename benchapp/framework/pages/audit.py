@@ -33,7 +33,7 @@ _PAGES: Final[Mapping[str, str]] = {
     AuditKind.PLANNED_EVENT: "planned_event",
     AuditKind.RUN: "run",
     AuditKind.SERIES: "series",
-    AuditKind.STUDY: "report",
+    AuditKind.STUDY: "study",
     AuditKind.SUBMISSION: "upload",
     AuditKind.SUBSCRIPTION: "subscription",
 }

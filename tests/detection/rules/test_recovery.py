@@ -147,11 +147,6 @@ def test_required_runs_must_be_there() -> None:
     assert not have_changed_again(make_levels([*[800.0] * 17, *[1000.0] * 3]), runs=20)
 
 
-def test_detected_change_of_one_noisy_level_is_certain() -> None:
-    assert have_changed_again(make_levels([840.0, 760.0, 800.0], spread=100.0), is_detected=True)
-    assert not have_changed_again(make_levels([840.0, 760.0, 800.0], spread=100.0))
-
-
 # A pooled level that fell from 1.00 to 0.97.
 LOW = [0.971, 0.968, 0.97, 0.969, 0.972]
 

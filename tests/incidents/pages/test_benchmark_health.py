@@ -38,7 +38,7 @@ def test_proposal_links_to_its_dry_run_for_editors(viewer, editor):
 def test_findings_have_a_remedy_and_a_proposal(viewer):
     series = make_noisy_series()
 
-    page = viewer.get(URL).content.decode()
+    page = viewer.get(URL).content.decode().replace("\xa0", " ")
 
     assert f'href="/series/{series.pk}/"' in page
     assert "3 of 3 rated incidents were noise" in page

@@ -68,8 +68,11 @@ def test_drift_opens_one_incident_with_one_notice() -> None:
 
     incident = get_incident()
     assert incident.title == "db-1: IOPS decreased by 7.9 % since 21 Nov, continuing, in 1 series"
-    assert (len(first.event_ids), again) == (1, Judged())
-    assert list(IncidentEvent.objects.values_list("kind", "text")) == [("opened", "gradual change")]
+    assert (len(first.event_ids), again) == (2, Judged())
+    assert list(IncidentEvent.objects.order_by("id").values_list("kind", "text")) == [
+        ("opened", "gradual change"),
+        ("confirmed", "persists in later runs"),
+    ]
 
 
 def test_series_of_one_host_drift_into_one_incident() -> None:
