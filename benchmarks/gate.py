@@ -1,8 +1,8 @@
 """How the gate decides about simulated builds: without a loss and with one, by noise and number of runs.
 
 A build measures four series, IOPS and p99 of each. The baseline has 30 builds, every second of them measured twice.
-Half of the variance of a run is shared by its series; the noise of p99 is 1.8 times that of IOPS. Of the variance of
-IOPS the stated share is of the build, which its repetitions have in common. As `bench-agent gate --repeat auto` does,
+The series of a run share half of its variance; p99 has 1.8 times the noise of IOPS. Repetitions of a
+build have the stated share of the variance of IOPS in common. As `bench-agent gate --repeat auto` does,
 up to five runs are made until the gate is decided. Limits: 5 % of IOPS, 20 % of p99.
 """
 

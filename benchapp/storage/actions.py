@@ -55,7 +55,7 @@ _MOVE_CHANGES: Final = (
     " AND NOT EXISTS (SELECT FROM benchapp_change twin WHERE twin.series_id = moved.to_id"
     "  AND twin.metric = change.metric AND twin.started_at = change.started_at)"
 )
-# Of such a change the other one takes the incident if it has none; else the incident is merged into that of the other.
+# The other change takes the incident if it has none; else the two incidents are merged.
 _JOIN_INCIDENTS: Final = (
     "WITH pairs AS MATERIALIZED (SELECT DISTINCT ON (twin.id) change.incident_id AS from_id, twin.id AS twin_id,"
     "  twin.incident_id AS to_id"

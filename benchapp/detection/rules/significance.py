@@ -5,7 +5,7 @@ changes more often than that. The rate was measured; tested is the chance that n
 changes, each at least as certain.
 
 The gate tests each series and metric, and the series of a metric together. The change is the mean of the new values
-relative to the median of the baseline. Its error is that of m new values and of a median of n old ones, with the
+relative to the median of the baseline. Its error comes from m new values and a median of n old ones, with the
 standard deviation and the lag-1 correlation of the baseline, whose noise new runs are assumed to have. A few new values
 cannot show their own.
 """

@@ -382,7 +382,7 @@ def read_spans(scope: str, *, is_regression: bool) -> list[IncidentSpan]:
 
 
 def find_recurred(significant: Sequence[Candidate]) -> Incident | None:
-    """Return the unresolved incident of which most series changed again in the same direction; locked.
+    """Return the unresolved incident whose series mostly changed again in the same direction; locked.
 
     It has recovered, or was reopened since the changes began. What is resolved is over. Raises _Undecided.
     """

@@ -212,7 +212,7 @@ def _move(
         return False
     incident.course = Course.LASTING
     incident.save(update_fields=["course"])
-    # Its severity is that of a confirmed one.
+    # It has the severity of a confirmed incident.
     refresh_incidents([incident.pk], events)
     incident.refresh_from_db()
     events.add(incident, "confirmed", text="persists in later runs", before={"told": _tell_size(incident)})

@@ -313,7 +313,7 @@ def _select_true(notices: Sequence[Notice], *, now: datetime) -> list[Notice]:
 def is_news(
     subscription: Subscription, incident: Incident, told: str | None, *, is_growth: bool, now: datetime
 ) -> bool:
-    """Return whether a subscription gets the phase of an incident, after that of its last notice, or none.
+    """Return whether a subscription gets the phase of an incident, after the phase of its last notice, or none.
 
     Whoever got another phase gets the end.
     """
