@@ -46,6 +46,7 @@ from benchapp.layouts.pages.layouts import show_next_runs
 from benchapp.layouts.read.next_runs import plan_matrix_runs
 from benchapp.layouts.texts import NOTHING_MISSING
 from benchapp.series.read.dimension_values import has_series
+from benchapp.series.read.titles import describe_value
 
 CHOSEN: Final = ("metric", "x", "rows", "facet")
 # Of the surface of a workload: its columns and its rows.
@@ -169,11 +170,17 @@ def _show(
 
 
 def show_cell_mark(cell: ChartCell, metric: str) -> ShownMark | None:
-    """Return the mark of a cell; of several series with how many have an open regression."""
+    """Return the mark of a cell, none of a recovery; of several series with how many have an open regression."""
+    if cell.mark is None or cell.mark.state == "recovered":
+        return None
     mark, count = show_mark(cell.mark, metric=metric), len(cell.series_ids)
     if mark is None or count == 1 or not cell.regressed_count:
         return mark
-    return replace(mark, text=f"{mark.text}, {cell.regressed_count} of {count} series")
+    worst = ""
+    if cell.worst:
+        host, value = cell.worst
+        worst = f"worst: {describe_value('host', host)} {format_value(value, CATALOG[metric].unit)}, "
+    return replace(mark, text=f"{worst}{mark.text}, {cell.regressed_count} of {count} series")
 
 
 def _link_histories(cell: ChartCell, metric: Metric, paths: dict[str, Any]) -> str:

@@ -59,14 +59,15 @@ class ChartCell(Struct, frozen=True, kw_only=True):
     state: "measured"; "apart": several series whose percentiles have no common median, only a range; "failed": no run
     gave a value and the newest failed; "excluded": all measurements are; "unvalued": series, but none has the metric;
     "missing": no series. n: runs of the level; 0 without one. series_ids: of a scaling chart the most recent first, of
-    a matrix first the one whose level and mark are shown. mark: the open or accepted change that matters most.
+    a matrix first the one whose mark is shown. mark: the open or accepted change that matters most.
     badges: codes, most severe first. settings: values of the fixed dimensions and of those in which cells differ.
 
     Of a scaling chart: over: the throughput, if latency is plotted against it; ideal: linear scaling from the first
     cell; efficiency: a share of it; both of `steady` levels; earlier_median: at the end of the earlier period;
     failed_count: series whose newest run failed; regressed_count: series with an open regression, also of a matrix;
     before: the level with the one before each open regression, None without one; runs: the newest of the n runs,
-    oldest first, none unless the request has them. Of a matrix: from_at, previous, recent, stale_after: of the level.
+    oldest first, none unless the request has them. Of a matrix: from_at, previous, recent, stale_after: of the level of
+    the first series; worst: its host and median if it got worse and the median is of several.
     """
 
     state: Literal["measured", "apart", "failed", "excluded", "unvalued", "missing"]
@@ -91,6 +92,7 @@ class ChartCell(Struct, frozen=True, kw_only=True):
     previous: PreviousLevel | None = None
     recent: tuple[float, ...] = ()
     stale_after: datetime | None = None
+    worst: tuple[Any, float] | None = None
 
     @property
     def is_stale(self) -> bool:

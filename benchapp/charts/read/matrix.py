@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, Final, Literal, cast
 
@@ -13,7 +14,7 @@ from benchapp.catalog.grammar import Filter, Value
 from benchapp.catalog.metrics import CATALOG, Metric, list_detected_metrics
 from benchapp.charts.read.axes import SeriesTable, make_axis
 from benchapp.charts.read.chart import BadChart, Chart, ChartCell, ChartLine, ChartPanel
-from benchapp.charts.read.scaling_cells import FAILED
+from benchapp.charts.read.scaling_cells import FAILED, mix_spreads, read_spreads
 from benchapp.charts.read.scaling_defaults import (
     SCOPE_DIMENSIONS,
     Axes,
@@ -24,16 +25,18 @@ from benchapp.charts.read.scaling_defaults import (
     list_settings,
     measure_choices,
 )
+from benchapp.charts.read.scaling_shapes import SCALING_METRICS
 from benchapp.charts.read.series_columns import read_table
-from benchapp.framework.read.binary_columns import CHART_S, read_cached, to_us
+from benchapp.framework.read.binary_columns import CHART_S, read_cached
 from benchapp.incidents.read.series_status import (
+    LevelValues,
     SeriesMark,
     count_open_regressions,
     measure_size,
     read_series_marks,
 )
 from benchapp.models import Measurement
-from benchapp.series.read.levels import CurrentLevel, count_kinds, read_current_columns
+from benchapp.series.read.levels import CurrentLevel, count_kinds
 from benchapp.series.read.selected_levels import NOW, PAST_SERIES_MAXIMUM, LevelRange, read_levels_in
 from benchapp.series.read.shapes import order_codes
 from benchapp.series.read.titles import describe_setting, describe_value, order_value
@@ -104,7 +107,9 @@ PANELS_MAXIMUM: Final = 12
 # A larger page is slow and unreadable: panels are omitted until it fits.
 CELLS_MAXIMUM: Final = 4000
 _DIMENSIONS_MAXIMUM: Final = 2
-_EARLIEST_US: Final = -(2**63)
+_EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
+# What it has of all its series.
+_OF_ALL: Final = ("median", "p10", "p90", "n", "last_at")
 _USUAL_METRIC: Final = "iops"
 _USUAL_ROWS: Final = ("pattern", "block_size_bytes")
 _PATTERN_PARTS: Final = ("rw", "direction")
@@ -208,6 +213,7 @@ class _MatrixBuilder:
         )
         self.is_thinned = False
         self.named = chosen.named
+        self.scaling_metric = SCALING_METRICS[metric.name]
 
     def fill(self, is_cut: bool) -> Matrix:
         """Return the matrix. is_cut: more series match than were read."""
@@ -278,9 +284,11 @@ class _MatrixBuilder:
         self, groups: Mapping[tuple[Key, Key, Key], list[int]]
     ) -> dict[tuple[Key, Key, Key], ChartCell]:
         ids, series_ids = self.table.column("id"), self.table.column("series_id")
+        scopes = self.table.column("host")
         marks = self._read_marks()
         worse = {each: measure_size(mark) for each, mark in marks.items() if self._is_worse(mark)}
-        first = self._choose_series(groups, worse)
+        spreads = self._read_repetitions(groups)
+        first = self._choose_series(groups, worse, spreads)
         valued = [place for place in first.values() if place is not None]
         levels = self._read_levels([ids[place] for place in valued])
         excluded = _find_excluded(
@@ -291,10 +299,17 @@ class _MatrixBuilder:
             place = first[key]
             level = None if place is None else levels.get(ids[place])
             shown = places[0] if place is None else place
+            values = {} if level is None else {name: getattr(level, name) for name in _OF_LEVEL}
+            several = [spreads[ids[one]] for one in places if ids[one] in spreads]
+            is_mixed = level is not None and len(several) > 1 and self.scaling_metric.may_mix
+            if is_mixed:
+                mixed = mix_spreads(several, self.scaling_metric)
+                values |= {name: getattr(mixed, name) for name in _OF_ALL} | {"previous": None}
             cells[key] = ChartCell(
                 state="measured" if level else self._find_reason(places, excluded),
                 series_ids=tuple(series_ids[one] for one in sorted(places, key=lambda one: one != shown)),
-                **({} if level is None else {name: getattr(level, name) for name in _OF_LEVEL}),
+                **values,
+                worst=(scopes[shown], level.median) if is_mixed and level and ids[shown] in worse else None,
                 mark=None if place is None else marks.get(ids[place]),
                 regressed_count=sum(ids[one] in worse for one in places),
                 badges=order_codes(self.table.column("badges")[shown]),
@@ -307,39 +322,34 @@ class _MatrixBuilder:
         return mark.state == "open" and mark.is_regression and mark.metric in detected
 
     def _choose_series(
-        self, groups: Mapping[tuple[Key, Key, Key], list[int]], worse: Mapping[int, float]
+        self,
+        groups: Mapping[tuple[Key, Key, Key], list[int]],
+        worse: Mapping[int, float],
+        spreads: Mapping[int, LevelValues],
     ) -> dict[tuple[Key, Key, Key], int | None]:
         """Return the index of the series in each cell that got worse most, else whose level has the newest run.
 
-        None without a level. worse: sizes of open regressions by id.
+        None without a level. worse: sizes of open regressions by id. spreads: of `_read_repetitions`.
         """
         ids, has_level = self.table.column("id"), self.table.column(f"{self.metric.name}.has_level")
         valued = {key: [place for place in places if has_level[place]] for key, places in groups.items()}
-        several = [ids[place] for places in valued.values() if len(places) > 1 for place in places]
-        self.is_thinned = self.span.to_at is not None and len(several) > PAST_SERIES_MAXIMUM
-        last_us = self._read_last_runs(several)
 
-        def rank(place: int) -> tuple[float, int]:
-            return worse.get(ids[place], 0.0), last_us.get(ids[place], _EARLIEST_US)
+        def rank(place: int) -> tuple[float, datetime]:
+            own = spreads.get(ids[place])
+            return worse.get(ids[place], 0.0), _EARLIEST if own is None else own.last_at
 
         # Of equal ones the first, as of those beyond the maximum.
         return {key: max(places, key=rank, default=None) for key, places in valued.items()}
 
-    def _read_last_runs(self, ids: Sequence[int]) -> Mapping[int, int]:
-        """Return the start of the last run of each level in the range by id, in microseconds since 1970.
-
-        Not `Series.last_at`, which is also that of a run that failed.
-        """
-        if not ids:
-            return {}
-        if self.table.group_levels is not None:
-            groups = self.table.group_levels[self.metric.name]
-            return {each: to_us(groups[each].level.last_at) for each in ids}
-        if self.span.to_at is None:
-            columns = read_current_columns(ids, [self.metric.name])[self.metric.name]
-            return dict(zip(columns["series_id"].tolist(), columns["to_at"].tolist(), strict=True))
-        levels = read_levels_in(ids[:PAST_SERIES_MAXIMUM], self.metric, span=self.span, has_recent=False)
-        return {each: to_us(level.last_at) for each, level in levels.items()}
+    def _read_repetitions(
+        self, groups: Mapping[tuple[Key, Key, Key], list[int]]
+    ) -> Mapping[int, LevelValues]:
+        """Return the level in the range by id of the series in cells with several, as of a scaling chart."""
+        has_level = self.table.column(f"{self.metric.name}.has_level")
+        valued = [[place for place in places if has_level[place]] for places in groups.values()]
+        several = [place for places in valued if len(places) > 1 for place in places]
+        self.is_thinned = self.span.to_at is not None and len(several) > PAST_SERIES_MAXIMUM
+        return read_spreads(self.table.select(several), self.scaling_metric, self.span) if several else {}
 
     def _read_levels(self, ids: Sequence[int]) -> Mapping[int, CurrentLevel]:
         """Return levels by id."""

@@ -159,7 +159,7 @@ class _CellBuilder:
             series_ids = tuple(self._series_ids[row] for row in rows)
             return ChartCell(state=state, series_ids=series_ids, failed_count=failed)
         ids = tuple(self._ids[row] for row in valued)
-        spread = _mix_spreads([levels.shown[each] for each in ids], self._metric)
+        spread = mix_spreads([levels.shown[each] for each in ids], self._metric)
         earlier = [levels.earlier[each] for each in ids if each in levels.earlier]
         marks = [levels.marks[each] for each in ids if each in levels.marks]
         overs = [levels.overs[each].median for each in ids if each in levels.overs]
@@ -169,11 +169,11 @@ class _CellBuilder:
             series_ids=tuple(self._series_ids[row] for row in valued),
             badges=order_codes(tuple({code for row in valued for code in self._badges[row]})),
             over=median([each for each in overs if each is not None]) if overs else None,
-            earlier_median=_mix_spreads(earlier, self._metric).median if earlier else None,
+            earlier_median=mix_spreads(earlier, self._metric).median if earlier else None,
             failed_count=failed,
             mark=find_worst_mark(marks),
             regressed_count=sum(mark.state == "open" and mark.is_regression for mark in marks),
-            before=_mix_spreads([levels.before.get(each, levels.shown[each]) for each in ids], self._metric)
+            before=mix_spreads([levels.before.get(each, levels.shown[each]) for each in ids], self._metric)
             if levels.before.keys() & set(ids)
             else None,
             settings=list_settings(self._table, valued, self._grid.named),
@@ -361,7 +361,7 @@ def _order_runs(runs: Iterable[ScalingRun]) -> tuple[ScalingRun, ...]:
     return tuple(sorted(runs, key=lambda run: (run.started_at, run.run, run.series)))
 
 
-def _mix_spreads(spreads: Sequence[LevelValues], metric: ScalingMetric) -> LevelValues:
+def mix_spreads(spreads: Sequence[LevelValues], metric: ScalingMetric) -> LevelValues:
     """Return one spread for several series: median of their medians, lowest p10, highest p90.
 
     Without a median if the metric is a percentile.
@@ -405,9 +405,11 @@ def read_series_levels(resolved: ResolvedRequest, table: SeriesTable) -> SeriesL
     span, earlier_at = resolved.request.span, resolved.earlier_at
     marks = {} if span.to_at else _read_marks(table, resolved.metric.base)
     return SeriesLevels(
-        shown=_read(table, resolved.metric, span),
-        earlier={} if earlier_at is None else _read(table, resolved.metric, LevelRange(to_at=earlier_at)),
-        overs={} if resolved.over is None else _read(table, resolved.over, span),
+        shown=read_spreads(table, resolved.metric, span),
+        earlier={}
+        if earlier_at is None
+        else read_spreads(table, resolved.metric, LevelRange(to_at=earlier_at)),
+        overs={} if resolved.over is None else read_spreads(table, resolved.over, span),
         marks=marks,
         before=_read_before(table, resolved.metric, marks),
     )
@@ -437,7 +439,7 @@ def _read_marks(table: SeriesTable, metric: str) -> Mapping[int, SeriesMark]:
     }
 
 
-def _read(table: SeriesTable, metric: ScalingMetric, span: LevelRange) -> Mapping[int, LevelValues]:
+def read_spreads(table: SeriesTable, metric: ScalingMetric, span: LevelRange) -> Mapping[int, LevelValues]:
     """Return the level of a metric in a range by series, per volume if the metric is."""
     if span.to_at is None:
         current = _read_current(table, metric.base)

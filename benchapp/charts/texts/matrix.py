@@ -145,8 +145,8 @@ def list_omitted(matrix: Matrix) -> Iterator[str]:
         named = {"rw", "direction"} if "pattern" in matrix.mixed else set()
         labels = ", ".join(DIMENSIONS[name].label.lower() for name in matrix.mixed if name not in named)
         yield (
-            f"Combinations with several series (different {labels}) show the one that got worse most,"
-            " else the newest. The link opens all."
+            f"Combinations with several series (different {labels}) show their median; of percentiles the one"
+            " that got worse most, else the newest. The line in a cell is of that one. The link opens all."
         )
 
 

@@ -140,7 +140,7 @@ def count_open_regressions(series_ids: Sequence[int], *, metric: str) -> int:
 
 
 def list_worse(series: QuerySet[Series], *, metric: str) -> list[SeriesMark]:
-    """Return the marks of some series with an open regression, the worst first; those of another metric behind.
+    """Return the marks of some series with an open regression of a metric, the worst first.
 
     Two queries, one if there are none.
     """
@@ -148,10 +148,10 @@ def list_worse(series: QuerySet[Series], *, metric: str) -> list[SeriesMark]:
     found = series.order_by().filter(pk__in=regressed).values_list("pk", flat=True)
     marks = read_series_marks(list(found), metric=metric).values()
     detected = list_detected_metrics([metric])
-    open_marks = [mark for mark in marks if mark.state == "open" and mark.is_regression]
-    return sorted(
-        open_marks, key=lambda mark: (mark.metric not in detected, *rank_mark(mark), mark.series_id)
-    )
+    worse = [
+        mark for mark in marks if mark.state == "open" and mark.is_regression and mark.metric in detected
+    ]
+    return sorted(worse, key=lambda mark: (*rank_mark(mark), mark.series_id))
 
 
 def _find_state(is_open: bool, incident_state: str, planned_event_id: int | None) -> MarkState:

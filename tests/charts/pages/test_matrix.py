@@ -1,6 +1,7 @@
 """The matrix page."""
 
 import csv
+import re
 from datetime import UTC, datetime, timedelta
 from itertools import product
 
@@ -10,6 +11,9 @@ from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
+from benchapp.catalog.grammar import Filter
+from benchapp.charts.read.scaling import read_scaling
+from benchapp.charts.read.scaling_shapes import ScalingRequest
 from benchapp.framework.pages.series_marks import make_sparkline, make_step_line
 from benchapp.framework.times import format_age
 from benchapp.judge import judge_due, judge_series
@@ -295,9 +299,8 @@ def test_cell_of_several_series_links_to_all_their_histories(viewer: Client) -> 
         f"/history/?series={other.pk},{freshest.pk}&metric=iops",
     )
     assert "2 series" in page.words
-    assert (
-        "Combinations with several series (different host) show the one that got worse most, else the newest."
-        in (page.words)
+    assert "Combinations with several series (different host) show their median; of percentiles the one" in (
+        page.words
     )
     assert viewer.get(cell["href"]).status_code == 200
 
@@ -352,6 +355,17 @@ def test_pages_leave_out_the_sample_beside_other_data_and_begin_with_what_got_wo
     assert "got worse" not in viewer.get("/history/?to=2020-01-31").context["title"]
     assert [line["series_id"] for line in response.context["table"]["lines"]] == [worse.pk, steady.pk]
     assert [cell.series_ids for cell in matrix.cells] == [(worse.pk, steady.pk)]
+    medians = [
+        cell.median
+        for cell in read_scaling(ScalingRequest(Filter(terms=(WITHOUT_SAMPLE,)), x="volume_count")).cells
+    ]
+    assert [cell.median for cell in matrix.cells] == medians
+    assert "1 of 1 values includes a series with an open" in Page(viewer.get("/scaling/?x=volumes")).words
+    words = Page(viewer.get("/matrix/?x=volumes")).words
+    assert re.search(r"worst: db-2 7\d\d, ▼ −(29|30)\S* % since .*, 1 of 2 series", words), words[
+        words.index("worst:") :
+    ][:80]
+    assert "got worse" not in viewer.get("/history/?metric=latency_p99_ns").context["title"]
     assert sample.pk not in {each for row in ranking.all_rows for each in row.load.series_ids}
     assert WITHOUT_SAMPLE in ranking.question.filter.terms
 
