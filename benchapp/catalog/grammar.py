@@ -131,11 +131,6 @@ class Filter:
         """Return the filter without its terms for a dimension."""
         return Filter(tuple(term for term in self.terms if term.dimension != dimension), self.words)
 
-    @property
-    def is_asking(self) -> bool:
-        """Return whether it asks for something: more than what it leaves out."""
-        return bool(self.words) or not all(term.is_negated for term in self.terms)
-
     def with_value(self, dimension: str, value: Value | None) -> "Filter":
         """Return the filter with one term for the dimension: this value; None is unknown."""
         test = Test("unknown") if value is None else Test("=", (value,))

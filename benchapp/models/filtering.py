@@ -145,19 +145,24 @@ WITHOUT_SAMPLE: Final = Term("host", (Test("=", (SAMPLE_HOST,)),), is_negated=Tr
 
 
 def leave_out_sample(filter: Filter) -> Filter:
-    """Return the filter that charts and rankings read: without the sample, once there are other series.
+    """Return the filter that charts and rankings read: without the sample, once other series match.
 
     As it is if it names hosts or pools, or a part of the name of the sample. One query; two if the sample matches.
     """
     scopes = [term for term in filter.terms if term.dimension in _SCOPES]
     is_named = WITHOUT_SAMPLE in scopes or not all(term.is_negated for term in scopes)
-    if is_named or any(word.lower() in SAMPLE_HOST for word in filter.words):
+    if is_named or any(len(word) >= 3 and word.lower() in SAMPLE_HOST for word in filter.words):
         return filter
-    measured = Series.objects.filter(last_at__isnull=False)
-    of_sample = measured.filter(match_series(filter, runs="any"), host__name=SAMPLE_HOST)
-    if not of_sample.exists() or not measured.exclude(scope=f"host:{SAMPLE_HOST}").exists():
+    matching = Series.objects.filter(match_series(filter, runs="any"), last_at__isnull=False)
+    of_sample, others = matching.filter(host__name=SAMPLE_HOST), matching.exclude(scope=f"host:{SAMPLE_HOST}")
+    if not of_sample.exists() or not others.exists():
         return filter
     return Filter((*filter.terms, WITHOUT_SAMPLE), filter.words)
+
+
+def asks_for_series(filter: Filter) -> bool:
+    """Return whether a filter selects series: more than leaving out the sample."""
+    return bool(filter.words) or any(term != WITHOUT_SAMPLE for term in filter.terms)
 
 
 def replace_scopes(filter: Filter, present: Mapping[str, str]) -> Filter:

@@ -72,6 +72,7 @@ from benchapp.incidents.read.changes import read_marks_version
 from benchapp.incidents.read.maintenance import MARKS_MAXIMUM, read_planned_version
 from benchapp.incidents.read.series_status import read_spreads_version
 from benchapp.models import Scope
+from benchapp.models.filtering import asks_for_series
 
 
 class BucketColumns(ApiAnswer, kw_only=True, frozen=True):
@@ -247,7 +248,9 @@ class Histories(ApiView):
             color=wanted.get("color"),
         )
         if wanted["format"] != "json":
-            _refuse_incomplete(chosen, history, is_chosen="series" in wanted or wanted["match"].is_asking)
+            _refuse_incomplete(
+                chosen, history, is_chosen="series" in wanted or asks_for_series(wanted["match"])
+            )
             filter = "" if "series" in wanted else write_filter(wanted["match"])
             return _answer_lines(
                 request, history, thresholds, answer_format=wanted["format"], etag=etag, filter=filter
@@ -295,8 +298,9 @@ def make_history_etag(
     """
     ids = [row.id for row in chosen.rows]
     marks = read_marks_version(ids, metrics=metrics)
-    parts = (chosen.version, marks, read_spreads_version(ids), read_planned_version(), *map(repr, thresholds))
-    return make_etag(request, "\n".join(parts))
+    parts = (chosen.version, marks, read_spreads_version(ids), read_planned_version())
+    # The title counts all series that got worse.
+    return make_etag(request, "\n".join((*parts, *map(repr, (*thresholds, *chosen.worse)))))
 
 
 def _describe_threshold(found: ChartThreshold) -> ThresholdMarkAnswer:

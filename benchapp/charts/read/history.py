@@ -28,7 +28,7 @@ from benchapp.incidents.read.maintenance import PlannedMark, read_planned_marks
 from benchapp.incidents.read.series_status import DetectionStatusRow, SeriesMark, list_variability, list_worse
 from benchapp.models import Environment
 from benchapp.models.coverage import read_thresholds
-from benchapp.models.filtering import match_series
+from benchapp.models.filtering import asks_for_series, match_series
 from benchapp.series.read.environment_changes import EnvironmentHistory, read_environment_changes
 from benchapp.series.read.levels import LevelRow, read_levels
 from benchapp.series.read.selected_levels import find_environment_ids, find_runs
@@ -329,7 +329,7 @@ def choose_series(
         wanted = with_points().filter(pk__in=ids)
     else:
         wanted = with_points().filter(match_series(filter, runs="any"))
-        if not filter.is_asking:
+        if not asks_for_series(filter):
             limit = min(limit, LINES_DEFAULT)
     counted = wanted.order_by()[: _COUNTED_MAXIMUM + 1].count()
     if ids is not None:

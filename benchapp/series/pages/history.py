@@ -81,6 +81,7 @@ from benchapp.incidents.read.changes import list_changes_of_series
 from benchapp.incidents.read.maintenance import PlannedMark
 from benchapp.incidents.read.series_status import SeriesMark, list_detection_statuses, read_series_marks
 from benchapp.models import Measurement
+from benchapp.models.filtering import asks_for_series
 from benchapp.requests.pages.run_requests import make_request_panel
 from benchapp.requests.read.failing import read_failing_hosts
 from benchapp.requests.read.run_requests import RequestFilter
@@ -581,5 +582,5 @@ def _describe_left_out(chosen: ChosenSeries, history: SeriesHistory) -> list[str
 
 def _write_study_query(asked: HistoryRequest, chosen: ChosenSeries, filter: Filter) -> str:
     """Return the query of the chart; without ids and filter, the ids of the displayed series."""
-    ids = asked.ids or (() if filter.is_asking else tuple(row.id for row in chosen.rows))
+    ids = asked.ids or (() if asks_for_series(filter) else tuple(row.id for row in chosen.rows))
     return write_chart_query(asked, ids=ids, text=write_filter(filter))

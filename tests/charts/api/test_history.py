@@ -159,7 +159,7 @@ def test_document_with_too_many_points_is_refused(reader, monkeypatch):
     assert len(read_csv(reader.get(f"{address}&format=csv"))) == 4
 
 
-@pytest.mark.parametrize("query", ["q=direction:read", "series={ids}"])
+@pytest.mark.parametrize("query", ["q=direction:read", "q=-volume_type:io2", "series={ids}"])
 def test_csv_of_a_history_without_some_of_its_series_is_refused(reader, query):
     ids = ",".join(str(make_series([1.0]).id) for _ in range(LINES_MAXIMUM + 1))
     address = f"/api/v1/history?{query.format(ids=ids)}"
@@ -170,11 +170,12 @@ def test_csv_of_a_history_without_some_of_its_series_is_refused(reader, query):
     assert reader.get(address).json()["lines_left_out"] == 1
 
 
-def test_csv_of_a_history_without_a_choice_has_the_newest_series(reader):
+@pytest.mark.parametrize("query", ["", "q=-host:ebs-2013&"])
+def test_csv_of_a_history_without_a_choice_has_six_series(reader, query):
     for _ in range(LINES_MAXIMUM + 1):
         make_series([1.0])
 
-    assert len(read_csv(reader.get("/api/v1/history?format=csv"))) == LINES_DEFAULT
+    assert len(read_csv(reader.get(f"/api/v1/history?{query}format=csv"))) == LINES_DEFAULT
 
 
 def test_history_that_is_known_is_not_sent_again(reader):
@@ -185,6 +186,20 @@ def test_history_that_is_known_is_not_sent_again(reader):
     assert reader.get(address, headers={"If-None-Match": etag}).status_code == 304
     make_measurement(make_run(started_at=NOON + timedelta(days=1)), series, iops=1.0)
     assert reader.get(address, headers={"If-None-Match": etag}).status_code == 200
+
+
+def test_regression_of_a_series_that_is_not_shown_gives_another_etag(reader, monkeypatch):
+    """The title of an image counts all series that got worse."""
+    monkeypatch.setattr("benchapp.charts.read.history.LINES_DEFAULT", 1)
+    series = [make_series([10.0] * 30 + [8.0] * 10) for _ in range(2)]
+    incident = make_incident(changes=[make_change(each, at=series[0].last_at) for each in series])
+    etag = reader.get("/api/v1/history")["ETag"]
+    assert reader.get("/api/v1/history", headers={"If-None-Match": etag}).status_code == 304
+    shown = reader.get("/api/v1/history").json()["lines"][0]["id"]
+
+    incident.changes.exclude(series=shown).update(incident=None, state="withdrawn")
+
+    assert reader.get("/api/v1/history", headers={"If-None-Match": etag}).status_code == 200
 
 
 def test_history_has_the_planned_events_of_its_series_and_another_etag(reader, monkeypatch):

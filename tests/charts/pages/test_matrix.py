@@ -350,6 +350,8 @@ def test_pages_leave_out_the_sample_beside_other_data_and_begin_with_what_got_wo
     matrix = viewer.get("/matrix/?x=volumes").context["figure"]["matrix"]
     ranking = rank_layouts(read_question(QueryDict("iops=100")))
 
+    # Only the sample matches.
+    assert SAMPLE_HOST in Page(viewer.get("/history/?q=-host:db-1,db-2")).words
     assert not any(alone)
     assert response.context["title"] == "1 of 2 series got worse: IOPS −30 %, on db-2"
     assert "got worse" not in viewer.get("/history/?to=2020-01-31").context["title"]
