@@ -187,6 +187,10 @@ def test_charts_of_the_overview_are_renewed(clocked: Any) -> None:
     answer = {"body": chart, "content_type": "text/html"}
     clocked.route("**/overview/charts/regressions/**", lambda route: route.fulfill(**answer), times=1)
 
+    count = "Object.keys(Chart.instances).length"
+    before = clocked.evaluate(count)
+
     clocked.clock.run_for(61_000)
 
     expect(clocked.locator("#regressions")).to_contain_text("anew")
+    assert 0 < clocked.evaluate(count) <= before

@@ -58,6 +58,10 @@ export function startChart(box, makeConfig) {
   let chart = null;
   const draw = () => {
     chart?.destroy();
+    // Its panel was replaced.
+    if (chart && !canvas.isConnected) {
+      return;
+    }
     chart = new globalThis.Chart(canvas, build());
     box.dataset.drawn = box.clientWidth;
   };

@@ -39,6 +39,7 @@ function showPanel(chart, page) {
   const panel = document.adoptNode(page.querySelector(".panel"));
   const text = panel.outerHTML;
   if (text !== chart.text && !(chart.text && chart.panel.matches(":hover, :focus-within"))) {
+    for (const canvas of chart.panel.querySelectorAll("canvas")) globalThis.Chart?.getChart(canvas)?.destroy();
     chart.panel.replaceWith(panel);
     Object.assign(chart, { panel, text });
     chart.start(panel);
