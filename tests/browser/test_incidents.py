@@ -107,7 +107,7 @@ def test_shortcuts_are_off_while_typing(visit: Visit, world: World) -> None:
 def test_selected_incidents_are_triaged_and_undone_by_keys_alone(visit: Visit, world: World) -> None:
     watched = visit("/incidents/", width=390)
     page = watched.page
-    states = page.locator("tbody .state")
+    states = page.locator("tbody .state:first-child")
     bar = page.get_by_role("form", name="Selected incidents")
     before = states.all_inner_texts()
     expect(bar).to_be_hidden()

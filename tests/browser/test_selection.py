@@ -29,7 +29,7 @@ def test_two_runs_are_selected_by_keyboard_and_compared(visit: Visit) -> None:
 
     # The first one selected is the baseline, not the first one of the list.
     page.wait_for_url(f"**/compare/?a_run={second}&b_run={newest}")
-    assert f"run {newest} on db-01 vs. run {second} on db-01" in page.inner_text("h1")
+    assert f"run {newest} on db-01 vs. run {second} on db-01" in page.inner_text("h1").replace("\xa0", " ")
 
 
 def test_shift_selects_a_range_and_too_many_are_named(visit: Visit) -> None:

@@ -30,7 +30,7 @@ log = structlog.get_logger(__name__)
 
 _NAME: Final = re.compile(r"\A[A-Za-z0-9](?:[A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")
 # A shell pattern of such names.
-HOST_PATTERN: Final = re.compile(r"^[A-Za-z0-9._*?\[\]!-]*\Z")
+HOST_PATTERN: Final = re.compile(r"^[A-Za-z0-9._*?\[\]!-]+\Z")
 # Path segments with another meaning: /api/v1/hosts/me is the requesting host.
 RESERVED_NAMES: Final = frozenset({"me"})
 
