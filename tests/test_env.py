@@ -190,6 +190,8 @@ def test_text_that_is_not_an_origin_is_refused(monkeypatch, text):
         ({"CLIENT_ID": ""}, "BENCHAPP_OIDC_CLIENT_ID is not set"),
         ({"SCOPES": "email"}, "must contain openid"),
         ({"ROLES": "storage=root"}, "'storage=root' is not GROUP=ROLE"),
+        ({"ROLES": "storage=admin:db"}, "'storage=admin:db' is not GROUP=viewer:POOL"),
+        ({"ROLES": "storage=viewer:"}, "'storage=viewer:' is not GROUP=viewer:POOL"),
     ],
 )
 def test_invalid_setting_of_a_provider_is_refused_by_its_name(monkeypatch, values, words):
@@ -203,9 +205,10 @@ def test_invalid_setting_of_a_provider_is_refused_by_its_name(monkeypatch, value
 def test_provider_is_read_with_the_roles_of_groups(monkeypatch):
     monkeypatch.setenv("BENCHAPP_OIDC_ISSUER", "https://id.example")
     monkeypatch.setenv("BENCHAPP_OIDC_CLIENT_ID", "benchapp")
-    monkeypatch.setenv("BENCHAPP_OIDC_ROLES", "a=b=admin, *=viewer")
+    monkeypatch.setenv("BENCHAPP_OIDC_ROLES", "a=b=admin, *=viewer, c=viewer:db+web")
 
     provider = read_oidc_provider(roles=("viewer", "admin"))
 
-    assert provider["roles"] == {"a=b": "admin", "*": "viewer"}
+    assert provider["roles"] == {"a=b": "admin", "*": "viewer", "c": "viewer"}
+    assert provider["pools"] == {"c": ("db", "web")}
     assert (provider["username_claim"], provider["links_by_email"]) == ("preferred_username", False)

@@ -24,15 +24,26 @@ from django.core.management import call_command
 from django.db import connection
 from psycopg import sql
 
+from benchapp.accounts.write.accounts import create_invitation
 from benchapp.intake.api.body import Wire
 from benchapp.intake.api.documents import Post
 from benchapp.intake.api.posts import answer_post
 from benchapp.intake.api.submissions import describe_validation
 from benchapp.intake.normalize.batch import normalize_batch
-from benchapp.models import Notice, PlannedEventLogEntry, Series, State, Study, Submission
+from benchapp.models import (
+    Invitation,
+    Notice,
+    PlannedEventLogEntry,
+    Role,
+    Scope,
+    Series,
+    State,
+    Study,
+    Submission,
+)
 from benchapp.operation.embedded.servers import find_installation
 from tests.envelopes import pack_envelope
-from tests.factories import NOON, make_incident
+from tests.factories import NOON, make_incident, make_token, make_user
 from tests.received_notices import make_event, make_subscription
 
 ROOT = Path(__file__).parent.parent
@@ -373,3 +384,20 @@ def test_keys_in_bodies_of_notices_are_renamed_and_restored(db: None) -> None:
     ]
     names.restore_keys(apps, None)
     assert list(Notice.objects.order_by("key").values_list("body", flat=True)) == bodies
+
+
+def test_what_is_limited_ends_with_its_limits(db: None) -> None:
+    people = [make_user(pools=pools) for pools in (["db"], [])]
+    tokens = [make_token(Scope.READ, pools=pools)[0] for pools in (["db"], [])]
+    tokens += [make_token(Scope.ENROLL, host_pattern="db-*")[0]]
+    for pools in (["db"], []):
+        create_invitation(role=Role.VIEWER, created_by=None, pools=pools)
+    limits = import_module("benchapp.migrations.0090_limits_end_with_their_accounts")
+
+    limits.close(apps, None)
+
+    for row in (*people, *tokens):
+        row.refresh_from_db()
+    assert [person.is_active for person in people] == [False, True]
+    assert [token.revoked_at is None for token in tokens] == [False, True, False]
+    assert [invitation.pools for invitation in Invitation.objects.all()] == [[]]

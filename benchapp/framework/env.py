@@ -235,16 +235,24 @@ def read_oidc_provider(*, roles: tuple[str, ...]) -> dict[str, Any] | None:
         "scopes": scopes,
         "username_claim": read_text("BENCHAPP_OIDC_USERNAME_CLAIM") or "preferred_username",
         "groups_claim": read_text("BENCHAPP_OIDC_GROUPS_CLAIM") or "groups",
-        "roles": _read_roles("BENCHAPP_OIDC_ROLES", roles),
+        **_read_roles("BENCHAPP_OIDC_ROLES", roles),
         "links_by_email": read_flag("BENCHAPP_OIDC_LINK_BY_EMAIL", default=False),
     }
 
 
-def _read_roles(name: str, known: tuple[str, ...]) -> dict[str, str]:
-    roles = {}
+def _read_roles(name: str, known: tuple[str, ...]) -> dict[str, Any]:
+    """Return roles and pools of groups, from GROUP=ROLE and GROUP=viewer:POOL+POOL."""
+    roles, pools = {}, {}
     for pair in read_list(name):
-        group, _, role = pair.rpartition("=")
+        group, _, given = pair.rpartition("=")
+        role, limit, names = given.partition(":")
         if not group or role not in known:
             raise ImproperlyConfigured(f"{name}: {pair!r} is not GROUP=ROLE with one of {', '.join(known)}")
         roles[group.strip()] = role
-    return roles
+        if limit:
+            pools[group.strip()] = tuple(filter(None, names.split("+")))
+            if role != "viewer" or not pools[group.strip()]:
+                raise ImproperlyConfigured(
+                    f"{name}: {pair!r} is not GROUP=viewer:POOL or GROUP=viewer:POOL+POOL"
+                )
+    return {"roles": roles, "pools": pools}

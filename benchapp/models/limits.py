@@ -115,18 +115,28 @@ def read_limit() -> ReaderLimit | None:
     return _LIMIT.get()
 
 
+def make_limit(
+    pools: Sequence[str], person: int | None = None, token: int | None = None
+) -> ReaderLimit | None:
+    """Return the limit to these pools; None without pools."""
+    return ReaderLimit(tuple(sorted(pools)), person, token) if pools else None
+
+
 @contextmanager
 def limited(limit: ReaderLimit | None) -> Iterator[None]:
-    """ReaderLimit what is read and written within, in one transaction; None: nothing changes."""
+    """Limit what is read and written within, in one transaction; None: nothing changes."""
     if limit is None:
         yield
         return
+    outer = read_limit()
     earlier = _LIMIT.set(limit)
     try:
         with transaction.atomic():
             _apply(limit)
             yield
             _end()
+            if outer and not connection.needs_rollback:
+                _apply(outer)
     finally:
         _LIMIT.reset(earlier)
 
@@ -163,23 +173,23 @@ def limitable_request() -> Iterator[None]:
 
 
 def limit_reader(pools: Sequence[str], *, person: int | None = None, token: int | None = None) -> None:
-    """ReaderLimit the current request from now on; no pools: nothing changes."""
-    if not pools:
-        return
+    """Limit the current request from now on, also if it was limited otherwise; no pools: to nothing."""
     stack = _REQUEST.get()
+    if not pools and (stack is None or read_limit() is None):
+        return
     if stack is None:
         raise RuntimeError("a reader is limited outside of a request")
-    stack.enter_context(limited(ReaderLimit(tuple(sorted(pools)), person, token)))
+    stack.enter_context(limited(make_limit(pools, person, token)) if pools else unlimited())
 
 
 def limit_person(person: User | None) -> None:
-    """ReaderLimit the current request to the pools of a person; None: nothing changes."""
+    """Limit the current request to the pools of a person; None: nothing changes."""
     if person is not None:
         limit_reader(person.pools, person=person.pk)
 
 
 def limit_token(token: ApiToken) -> None:
-    """ReaderLimit the current request to the pools of a token."""
+    """Limit the current request to the pools of a token."""
     limit_reader(token.pools, token=token.pk)
 
 

@@ -12,7 +12,19 @@ from django.test import Client
 
 from benchapp.accounts.write.accounts import change_role, create_invitation, delete_account
 from benchapp.accounts.write.tokens import rotate_token
-from benchapp.models import Host, Incident, Price, Role, Run, Scope, Series, SignedLink, Subscription, User
+from benchapp.models import (
+    Host,
+    Incident,
+    Price,
+    Role,
+    Run,
+    Scope,
+    Series,
+    SignedLink,
+    Study,
+    Subscription,
+    User,
+)
 from benchapp.models.incident import hide_peers
 from benchapp.models.limits import _LIMIT, ReaderLimit, limited
 from tests.access_table import OF_NOBODY_LIMITED
@@ -338,6 +350,39 @@ def test_signed_link_is_read_as_its_maker():
 
     assert (made.status_code, feed.status_code, SignedLink.objects.count()) == (201, 200, 1)
     assert FOREIGN not in feed.content.decode()
+
+
+@pytest.mark.django_db
+def test_signed_link_of_an_unlimited_maker_is_whole_to_a_limited_session():
+    make_host("web-1", pool="web")
+    make_incident(changes=[make_change(add_series([1.0], pool="web"))], title=f"{FOREIGN} is slow")
+    made = Client(headers={"Authorization": f"Bearer {make_token(Scope.READ)[1]}"}).post(
+        "/api/v1/links",
+        {"url": "/api/v1/incidents/feed", "expires_at": "+1d"},
+        content_type="application/json",
+    )
+    client = sign_in_person(make_user(pools=["db"]))
+
+    feed = client.get(made.json()["url"])
+
+    assert FOREIGN in feed.content.decode()
+    # With its own signature alone, and no other key opens more.
+    assert FOREIGN not in client.get("/api/v1/incidents/feed").content.decode()
+    assert client.get(f"{made.json()['url']}x").status_code == 403
+
+
+@pytest.mark.django_db
+def test_limited_session_opens_invitations_and_shared_studies():
+    make_incident(changes=[make_change(add_series([1.0], pool="web"))])
+    study = Study.objects.create(title="Disks", panels=[], share_token="s" * 43)
+    secret = create_invitation(role=Role.VIEWER, created_by=None)
+    client = sign_in_person(make_user(pools=["db"]))
+
+    pages = [client.get(path) for path in (f"/setup/{secret}/", f"/shared/{study.share_token}/")]
+
+    assert [page.status_code for page in pages] == [200, 200]
+    assert pages[0].context["open_badge"] == 0
+    assert sign_in_person(make_user()).get(f"/setup/{secret}/").context["open_badge"] == 1
 
 
 @pytest.mark.django_db

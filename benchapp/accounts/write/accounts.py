@@ -42,7 +42,7 @@ from benchapp.models import (
     Theme,
     User,
 )
-from benchapp.models.limits import unlimited
+from benchapp.models.limits import find_obstacle, unlimited
 
 LINK_LIFETIME: Final = timedelta(hours=24)
 # Failed attempts in 15 minutes for one name from one address; typing errors need about three.
@@ -384,7 +384,10 @@ _ORDER: Final = (Role.ADMIN, Role.EDITOR, Role.VIEWER)
 
 @dataclass(frozen=True, slots=True)
 class OidcProvider:
-    """An OpenID Connect provider. roles: of groups, "*" for everybody; empty: roles are set on the page People."""
+    """An OpenID Connect provider. roles: of groups, "*" for everybody; empty: roles are set on the page People.
+
+    pools: of groups of viewers who see these alone; empty: pools are set on the page People, too.
+    """
 
     issuer: str
     client_id: str
@@ -394,6 +397,7 @@ class OidcProvider:
     username_claim: str
     groups_claim: str
     roles: Mapping[str, str]
+    pools: Mapping[str, Sequence[str]]
     links_by_email: bool
 
 
@@ -413,6 +417,20 @@ def choose_role(groups: Collection[str], roles: Mapping[str, str]) -> Role | Non
     return next((role for role in _ORDER if role.value in found), None)
 
 
+def choose_pools(groups: Collection[str], role: Role | None, provider: OidcProvider) -> list[str] | None:
+    """Return the pools that a person of these groups is limited to: of all groups, none if one has no limit.
+
+    None: as set on the page People.
+    """
+    if role != Role.VIEWER:
+        return []
+    limits = [
+        provider.pools.get(group, ()) for group in (*groups, "*") if provider.roles.get(group) == Role.VIEWER
+    ]
+    found = sorted({pool for limit in limits for pool in limit}) if all(limits) else []
+    return found if provider.pools else None
+
+
 def read_groups(claims: Mapping[str, Any], claim: str) -> list[str]:
     """Return the groups of a claim: a list of texts, or one text."""
     value = claims.get(claim)
@@ -428,9 +446,13 @@ def find_or_create_account(claims: Mapping[str, Any], provider: OidcProvider) ->
 
     Raises SignInRefused.
     """
-    role = choose_role(read_groups(claims, provider.groups_claim), provider.roles)
+    groups = read_groups(claims, provider.groups_claim)
+    role = choose_role(groups, provider.roles)
     if provider.roles and role is None:
         raise SignInRefused("none of your groups has a role on this server")
+    pools = choose_pools(groups, role, provider)
+    if pools and (obstacle := find_obstacle()):
+        raise SignInRefused(f"your groups are limited to pools, but {obstacle}")
     subject = claims.get("sub")
     if not isinstance(subject, str) or not 0 < len(subject) <= 255:
         raise SignInRefused("the provider sent no valid subject")
@@ -441,16 +463,15 @@ def find_or_create_account(claims: Mapping[str, Any], provider: OidcProvider) ->
     )
     user = known.user if known else _link_by_email(claims, provider)
     if user is None:
-        return _create(claims, provider, subject=subject, role=role or Role.VIEWER)
+        return _create(claims, provider, subject=subject, role=role or Role.VIEWER, pools=pools or [])
     if not user.is_active:
         raise SignInRefused("the account is deactivated")
     if known is None:
         ExternalIdentity.objects.create(user=user, issuer=provider.issuer, subject=subject)
         record_account(user, "linked", None, {"issuer": provider.issuer})
-    if role is not None and user.role != role:
+    if role is not None and (user.role, user.pools) != (role, user.pools if pools is None else pools):
         try:
-            # A higher role sees everything.
-            change_role(user, role, None if role == Role.VIEWER else ())
+            change_role(user, role, pools)
         except ValidationError as error:
             raise SignInRefused(" ".join(error.messages)) from error
         user.refresh_from_db(fields=["role", "pools"])
@@ -470,11 +491,13 @@ def _link_by_email(claims: Mapping[str, Any], provider: OidcProvider) -> User | 
     return found[0] if len(found) == 1 else None
 
 
-def _create(claims: Mapping[str, Any], provider: OidcProvider, *, subject: str, role: Role) -> User:
+def _create(
+    claims: Mapping[str, Any], provider: OidcProvider, *, subject: str, role: Role, pools: list[str]
+) -> User:
     name = claims.get(provider.username_claim)
     if not isinstance(name, str) or not name:
         raise SignInRefused(f"the provider sent no {provider.username_claim}")
-    user = User(username=name, role=role, password=make_password(None))
+    user = User(username=name, role=role, pools=pools, password=make_password(None))
     try:
         check_username(user)
     except ValidationError as error:
@@ -483,7 +506,7 @@ def _create(claims: Mapping[str, Any], provider: OidcProvider, *, subject: str, 
         raise SignInRefused(f"{name[:150]!r} cannot be a user name: {' '.join(error.messages)}") from error
     user.save(force_insert=True)
     ExternalIdentity.objects.create(user=user, issuer=provider.issuer, subject=subject)
-    after = {**snapshot(user, "username", "role"), "issuer": provider.issuer}
+    after = {**snapshot(user, "username", "role", *(["pools"] if pools else [])), "issuer": provider.issuer}
     record_write(AuditKind.ACCOUNT, "created", object_id=user.pk, name=user.username, after=after, by=user)
     return user
 

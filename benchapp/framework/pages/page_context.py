@@ -26,6 +26,7 @@ from benchapp.framework.read.binary_columns import fetch_rows
 from benchapp.framework.times import find_zone, name_zone
 from benchapp.incidents.read.incidents import Tab, match_tab
 from benchapp.models import BROWSER_ZONE, Correction, DetectionPolicy, RateUnits, Role, User, WantedSchedule
+from benchapp.models.limits import limited, make_limit, read_limit
 
 TIMES: Final = ("from", "to", "zone")
 RANGED: Final = ("q", *TIMES)
@@ -227,7 +228,7 @@ def _describe_places(address: str, visitor: User | None) -> dict[str, Any]:
     """Return the entries of the bar, the tabs of the one that has the address, and the menu of the account."""
     tab = _find_tab(address)
     here = next((place for place in (*PLACES, ACCOUNT) if tab in place.names), None)
-    open_count, filled = _read_state()
+    open_count, filled = _read_state(visitor)
     tabs, account_pages = (
         [
             PAGES[name]
@@ -254,8 +255,10 @@ def _find_tab(address: str) -> str:
     return begins[max(found, key=len)] if found else ""
 
 
-def _read_state() -> tuple[int, set[str]]:
+def _read_state(visitor: User | None) -> tuple[int, set[str]]:
     """Return the number of open incidents, at most one more than is shown, and the tabs that have rows; one query.
+
+    They are of the visitor's limit, also where the rest of the page is not, such as on shared studies.
 
     Nothing while the database is not available, as error pages use this too.
     """
@@ -268,8 +271,10 @@ def _read_state() -> tuple[int, set[str]]:
         "SELECT (SELECT count(*) FROM (SELECT FROM benchapp_incident"  # noqa: S608
         f" WHERE {is_open.text} LIMIT %s) AS counted), {have_rows}"
     )
+    limit = make_limit(visitor.pools, visitor.pk) if visitor and read_limit() is None else None
     try:
-        ((count, *filled),) = fetch_rows(query, [*is_open.values, OPEN_SHOWN_MAXIMUM + 1])
+        with limited(limit):
+            ((count, *filled),) = fetch_rows(query, [*is_open.values, OPEN_SHOWN_MAXIMUM + 1])
     except DatabaseError:
         return 0, set()
     return count, {name for name, has_rows in zip(_FROM_FIRST_ROW, filled, strict=True) if has_rows}

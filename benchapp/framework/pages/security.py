@@ -92,9 +92,9 @@ def name_reader_and_writer(
 
 
 def _has_other_key(request: HttpRequest) -> bool:
-    """Return whether not the session decides: a token of the API, or the secret of a shared study."""
+    """Return whether not the session decides: a token of the API, or the secret of a shared study or an invitation."""
     path = request.path_info
-    return path.startswith("/shared/") or (
+    return path.startswith(("/shared/", "/setup/", "/reset-password/", "/confirm-address/")) or (
         path.startswith("/api/") and bool(request.headers.get("Authorization"))
     )
 

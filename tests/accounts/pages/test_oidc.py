@@ -18,6 +18,7 @@ from benchapp.accounts.pages import sign_in as oidc
 from benchapp.accounts.write.accounts import (
     OidcProvider,
     SignInRefused,
+    change_role,
     choose_role,
     delete_account,
     find_or_create_account,
@@ -37,6 +38,7 @@ PROVIDER = OidcProvider(
     username_claim="preferred_username",
     groups_claim="groups",
     roles={"storage-admins": "admin", "storage": "editor"},
+    pools={},
     links_by_email=False,
 )
 PEOPLE = (
@@ -219,6 +221,44 @@ def test_highest_role_counts() -> None:
 
     assert [choose_role(groups, roles) for groups in (["a"], ["a", "b"], [])] == ["editor", "admin", "editor"]
     assert choose_role(["x"], {"a": "admin"}) is None
+
+
+def test_groups_limit_viewers_to_pools_at_each_sign_in() -> None:
+    provider = replace(
+        PROVIDER,
+        roles={"db": "viewer", "web": "viewer", "all": "viewer", "storage": "editor"},
+        pools={"db": ["db"], "web": ["web", "cdn"]},
+    )
+
+    def sign_in(*groups: str) -> tuple[str, list[str]]:
+        user = find_or_create_account(
+            {"sub": "9", "preferred_username": "eve", "groups": list(groups)}, provider
+        )
+        user.refresh_from_db()
+        return user.role, user.pools
+
+    assert sign_in("db") == ("viewer", ["db"])
+    assert sign_in("db", "web") == ("viewer", ["cdn", "db", "web"])
+    assert sign_in("db", "all") == ("viewer", [])
+    assert sign_in("db", "storage") == ("editor", [])
+    assert sign_in("web") == ("viewer", ["cdn", "web"])
+
+
+def test_pools_set_by_an_admin_stay_if_groups_have_none() -> None:
+    provider = replace(PROVIDER, roles={"*": "viewer"})
+    claims = {"sub": "9", "preferred_username": "eve"}
+    change_role(find_or_create_account(claims, provider), Role.VIEWER, ["db"])
+
+    assert find_or_create_account(claims, provider).pools == ["db"]
+
+
+def test_limit_that_postgresql_cannot_enforce_refuses_the_person(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("benchapp.accounts.write.accounts.find_obstacle", lambda: "PostgreSQL has no role x")
+    provider = replace(PROVIDER, roles={"*": "viewer"}, pools={"*": ["db"]})
+
+    with pytest.raises(SignInRefused, match="limited to pools, but PostgreSQL has no role x"):
+        find_or_create_account({"sub": "9", "preferred_username": "eve"}, provider)
+    assert not User.objects.exists()
 
 
 def test_sign_in_with_passwords_can_be_turned_off(settings: Any) -> None:
