@@ -68,7 +68,9 @@ POLICIES: Final[Mapping[str, str]] = {
     " OR EXISTS (SELECT FROM benchapp_run AS r WHERE r.environment_id = benchapp_environment.id)",
     **dict.fromkeys(("incident", "pooledevaluation", "targetmapping"), _SCOPE.format("scope")),
     "formername": _SCOPE.format("present"),
-    "incidentevent": "EXISTS (SELECT FROM benchapp_incident AS i WHERE i.id = incident_id)",
+    # What an incident had in common with those of other pools is not of this pool.
+    "incidentevent": "kind NOT IN ('merged', 'split', 'moved')"
+    " AND EXISTS (SELECT FROM benchapp_incident AS i WHERE i.id = incident_id)",
     "confirmationpolicy": f"pool = '' OR pool = ANY ({_POOLS})",
     "wantedschedule": f"pool = ANY ({_POOLS}) OR {_HOST}",
     **dict.fromkeys(("plannedevent", "detectionpolicy"), _FILTER),

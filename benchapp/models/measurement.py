@@ -80,6 +80,10 @@ class Run(models.Model):
             models.Index(fields=["-started_at", "-id"], name="run_by_time"),
             # series.read.runs.list_runs of one host; storage.read.hosts: last run of each.
             models.Index(fields=["host", "-started_at", "-id"], name="run_by_host"),
+            # series.read.dimension_values: few are excluded.
+            models.Index(
+                fields=["excluded_at"], name="run_excluded", condition=models.Q(excluded_at__isnull=False)
+            ),
             # requests.read.failing: recent runs of each host without a valid value; small, as few fail.
             models.Index(fields=["host", "-started_at"], name="run_failed_by_host", condition=HAS_NO_VALUE),
             # series.read.runs.list_runs of one profile.

@@ -29,7 +29,7 @@ from benchapp.models.incident import hide_peers
 from benchapp.models.limits import _LIMIT, ReaderLimit, limited
 from tests.access_table import OF_NOBODY_LIMITED
 from tests.factories import add_series, make_change, make_host, make_incident, make_token, make_user
-from tests.received_notices import make_subscription
+from tests.received_notices import make_event, make_subscription
 from tests.shared_rows import shared_rows
 from tests.test_access import ROWS, answer, ask, drawn_once, fill, judge, make_parts  # noqa: F401
 from tests.visitors import SharedClient, sign_in_person
@@ -234,6 +234,18 @@ def test_incident_over_several_pools_is_hidden():
 
     assert client.get(f"/incidents/{shared.pk}/").status_code == 404
     assert client.get("/api/v1/incidents").json()["incidents"] == []
+
+
+@pytest.mark.django_db
+def test_incident_that_was_merged_over_pools_does_not_say_so():
+    incident = make_incident(changes=[make_change(add_series([1.0], pool="db"))], scope="pool:db")
+    for kind, text in (("opened", "found"), ("merged", FOREIGN), ("split", FOREIGN)):
+        make_event(incident, kind, text=text)
+
+    page = sign_in_person(make_user(pools=["db"])).get(f"/incidents/{incident.pk}/").content.decode()
+
+    assert ("found" in page, FOREIGN in page) == (True, False)
+    assert FOREIGN in sign_in_person(make_user()).get(f"/incidents/{incident.pk}/").content.decode()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any, Final
 
 from django.db import OperationalError, connection, transaction
-from django.db.models import Count, Q, QuerySet
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 from psycopg.errors import QueryCanceled
 
 from benchapp.catalog.dimensions import (
@@ -22,7 +22,15 @@ from benchapp.catalog.dimensions import (
 )
 from benchapp.catalog.grammar import Filter, Term, Test, Value, write_filter, write_value
 from benchapp.framework.read.binary_columns import fetch_rows
-from benchapp.models import DirectionName, Host, Run, Series, SeriesEnvironment, read_present_scopes
+from benchapp.models import (
+    DirectionName,
+    Host,
+    Measurement,
+    Run,
+    Series,
+    SeriesEnvironment,
+    read_present_scopes,
+)
 from benchapp.models.filtering import FIO_PREFIX, match_environment, match_runs, match_series, run_fact
 from benchapp.series.read.titles import order_value
 
@@ -151,9 +159,12 @@ def _choose(
 
 
 def _select_rows(dimension: Dimension, filter: Filter) -> QuerySet[Any]:
-    """Return the series of a filter; for a fact of the environment their environments."""
+    """Return the series of a filter with runs that count; for a fact of the environment their environments."""
     if not dimension.is_environment:
-        return Series.objects.filter(last_at__isnull=False).filter(match_series(filter, runs="any"))
+        rows = Series.objects.filter(last_at__isnull=False).filter(match_series(filter, runs="any"))
+        runs = Measurement.objects.filter(series=OuterRef("series"), is_excluded=False)
+        excluded = Measurement.objects.filter(run__excluded_at__isnull=False).exclude(Exists(runs))
+        return rows.exclude(pk__in=excluded.values("series"))
     terms = filter.environment_terms
     rest = filter.without_facts().with_terms(filter.run_terms)
     return SeriesEnvironment.objects.filter(

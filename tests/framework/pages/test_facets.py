@@ -4,7 +4,9 @@ import pytest
 
 from benchapp.catalog.dimensions import DIMENSIONS
 from benchapp.catalog.grammar import parse_filter
+from benchapp.models import Series
 from benchapp.series.read.dimension_values import read_facet
+from benchapp.series.write import exclude_run, include_run
 from tests.factories import make_host, make_series, make_target, make_workload
 from tests.shared_rows import shared_rows
 
@@ -76,3 +78,14 @@ def test_values_take_one_query(series: None, django_assert_num_queries) -> None:
         facet = read_facet(DIMENSIONS["volume_type"], parse_filter("host:*"), limit=1)
 
     assert (len(facet.values), facet.value_count) == (1, 2)
+
+
+def test_values_of_excluded_runs_alone_are_no_choice(series: None) -> None:
+    wrong, right = Series.objects.filter(scope="host:db-01").order_by("volume_count")
+    for run in (wrong.measurements.get().run, Series.objects.get(scope="pool:db").measurements.get().run):
+        exclude_run(run.pk, None, reason="wrong layout")
+    exclude_run(right.measurements.get().run_id, None, reason="busy")
+    include_run(right.measurements.get().run_id, None)
+
+    assert counts("volume_count") == {4: 1, 16: 1}
+    assert counts("host") == {"db-01": 1, "web-1": 1}
