@@ -22,7 +22,7 @@ def test_help_search_contents_and_copying(visit: Callable[..., Watched], world: 
     expect(page.get_by_role("searchbox", name="Search documentation")).to_be_focused()
     page.keyboard.type("compose backup")
     page.keyboard.press("Enter")
-    expect(page).to_have_url(re.compile(r"/docs/search\?q=compose(\+|%20)backup$"))
+    expect(page).to_have_url(re.compile(r"/docs/search\?text=compose(\+|%20)backup$"))
     expect(page.locator(".docs-hits mark").first).to_have_text(re.compile("compose|backup", re.IGNORECASE))
     page.locator(".docs-hits a[href='/docs/operations#backup-of-the-containers']").click()
     expect(page.locator("#backup-of-the-containers")).to_be_in_viewport()

@@ -106,8 +106,8 @@ PAGES = {
     "API reference": "/docs/api/reference",
     # The shortest with every kind of element.
     "API reference of schedules": "/docs/api/reference/schedules",
-    "search of the documentation": "/docs/search?q=level",
-    "search that finds nothing": "/docs/search?q=nosuchword",
+    "search of the documentation": "/docs/search?text=level",
+    "search that finds nothing": "/docs/search?text=nosuchword",
 }
 STRANGERS_PAGES = {
     "sign in": "/sign-in/",

@@ -7,9 +7,11 @@ from datetime import datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import render
+from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
+from django.http.response import HttpResponseBase
+from django.shortcuts import redirect, render
 from django.urls import reverse
+from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -19,6 +21,8 @@ from benchapp.catalog.grammar import (
     BadFilter,
     Filter,
     Query,
+    Term,
+    Test,
     parse_filter,
     parse_query,
     parse_term,
@@ -26,11 +30,25 @@ from benchapp.catalog.grammar import (
 )
 from benchapp.catalog.spelling import suggest_corrections
 from benchapp.framework.pages.access import may_read
-from benchapp.framework.pages.filter_bar import describe_filter
+from benchapp.framework.pages.filter_bar import describe_filter, resolve_time_range
 from benchapp.framework.pages.page_context import PAGES, SitePage, find_visitor, may_open
+from benchapp.framework.pages.time_range import read_time_range
+from benchapp.incidents.read.incidents import IncidentFilter, Tab, list_most_severe
 from benchapp.models import DirectionName, User
-from benchapp.overview.pages.docs.pages import API_REFERENCE_PATH, BASE_PATH, ENTRY_LEVEL
-from benchapp.overview.pages.docs.views import TooManyWords, list_pages, read_page, search_pages
+from benchapp.models.incident import hide_peers
+from benchapp.overview.pages.docs.pages import BASE_PATH, ENTRY_LEVEL
+from benchapp.overview.pages.docs.views import (
+    SMALL_WORD,
+    answer_privately,
+    drop_small_words,
+    list_groups,
+    list_pages,
+    read_page,
+    search_pages,
+)
+from benchapp.overview.pages.page import make_change_rows
+from benchapp.overview.read.fleet import DAYS
+from benchapp.overview.read.page import list_recent_changes
 from benchapp.overview.read.search import SEARCHES, SearchHit, SearchKind, rank_match, search_series
 from benchapp.reports.pages.saved_views import list_view_lines
 from benchapp.series.read.dimension_values import read_known_values
@@ -96,7 +114,31 @@ _ACTIONS: Final = (
 )
 # Forms that take the host or pool.
 _OF_A_SCOPE: Final = ("rename_scope", "split_host")
-_SMALL_WORDS: Final = frozenset({"a", "an", "the", "to", "how", "do", "i", "my", "of"})
+# What people ask: one of these words, another one that must occur, label, page, parameters, and what the answer lists.
+# The first fitting one answers.
+_QUESTIONS: Final[Sequence[tuple[str, str, str, str, Mapping[str, str], str]]] = (
+    (r"fail\w*|errors?|crash\w*", "", "Failed runs", "runs", {"failed": "1"}, ""),
+    (r"silent|missing|offline|stopped", "", "Hosts by last run", "hosts", {"sort": "last_run"}, ""),
+    (r"chang\w*|differ\w*|happen\w*|upgrad\w*|updat\w*", "", "What changed", "home", {}, "Changes"),
+    (
+        r"slow\w*|worse|worst",
+        "host|machine|server",
+        "Hosts, worst first",
+        "hosts",
+        {"sort": "-worst"},
+        "Open incidents",
+    ),
+    (r"slow\w*|worse|worst|regress\w*|degrad\w*", "", "Incidents", "incidents", {}, "Open incidents"),
+    (r"fast\w*|cheap\w*|best|recommend\w*", "", "Choose a layout", "layouts", {}, ""),
+    (r"wrong|problems?|broken?|bad|ok|okay|fine|health\w*", "", "Overview", "home", {}, "Open incidents"),
+)
+_ASKED: Final = re.compile("|".join(entry[0] for entry in _QUESTIONS), re.IGNORECASE)
+# What questions are about, without a value. "16 volumes" is a filter.
+_SUBJECT: Final = re.compile(
+    r"(?<![\d>=<] )\b(?:(?:host|machine|server|pool|run|result|benchmark|volume|disk|drive|layout)s?"
+    r"|series|storage|kernel|firmware|software|fleet|performance|system)(?= |$)",
+    re.IGNORECASE,
+)
 _COMPARE: Final = re.compile(r"^(?:compare|diff|difference)\s+(?:between\s+)?", re.IGNORECASE)
 _AGAINST: Final = re.compile(r"\s+(?:vs\.?|versus|against|with|and|to)\s+", re.IGNORECASE)
 # Others are words of a filter too: "gp3 with 16 volumes".
@@ -134,7 +176,7 @@ def find_results(text: str, visitor: User | None, known: Sequence[tuple[str, str
         return [ResultGroup("Pages", [SearchResult(each.label, each.url) for each in destinations], 0)]
     groups = [
         _find_comparison(text, known),
-        *_find_filtered(text, known),
+        *(_answer_question(text.replace("?", ""), known) or _find_filtered(text, known)),
         _find_actions(text, visitor, known),
         _find_destinations(text, destinations),
         _find_terms(text),
@@ -184,6 +226,70 @@ def _read_side(text: str, names: Mapping[str, tuple[str, str]]) -> tuple[str, st
     # Of a filter with several dimensions, none is the one that it compares.
     own = {term.dimension for term in found.terms}
     return own.pop() if len(own) == 1 else text, "", write_filter(found) if found.terms else ""
+
+
+def _answer_question(text: str, known: Sequence[tuple[str, str]]) -> list[ResultGroup]:
+    """Return the page that answers a question, and what it lists; [] for other texts. Two queries.
+
+    Every word must be one of the question, a known name or part of a filter.
+    """
+    names = {value.lower(): (name, value) for name, value in known if name in FILTER_DIMENSIONS}
+    words = [word for word in _SUBJECT.sub("", text).split() if not SMALL_WORD.fullmatch(word)]
+    rest = [word for word in words if word.lower() in names or not _ASKED.fullmatch(word)]
+    for pattern, subject, label, page, parameters, listed in _QUESTIONS:
+        asks = re.compile(pattern, re.IGNORECASE).fullmatch
+        if not any(map(asks, {*words} - {*rest})) or not re.search(subject, text, re.IGNORECASE):
+            continue
+        try:
+            asked = parse_query(" ".join(rest))
+            found = [names[word.lower()] for word in asked.filter.words]
+            tests = {
+                name: tuple(Test("=", (value,)) for each, value in found if each == name) for name, _ in found
+            }
+            filter = Filter(asked.filter.terms).with_terms([Term(*term) for term in tests.items()])
+        except (BadFilter, KeyError):
+            return []
+        times = resolve_time_range(asked.time_range, now=timezone.now()) if asked.time_range else {}
+        query = {**parameters, "q": write_filter(filter), **times}
+        address, anchor = reverse(page), "#changes" if listed == "Changes" else ""
+        if page != "runs" and len(filter.terms) == len(found) == 1 and found[0][0] == "host":
+            label, address = f"Host {found[0][1]}", reverse("host", args=[found[0][1]])
+            query, anchor = times, ""
+        written = urlencode({name: value for name, value in query.items() if value})
+        url = f"{address}?{written}".removesuffix("?") + anchor
+        results = _list_evidence(listed, filter, times)
+        note = f"no {listed.lower()}" if listed and not results else describe_filter(filter)
+        # A single word may be a name, too.
+        rank = -1 if len(text.split()) > 1 else 1
+        return [
+            ResultGroup("Answer", [SearchResult(label, url, note)], rank),
+            ResultGroup(listed, results, rank),
+        ]
+    return []
+
+
+def _list_evidence(listed: str, filter: Filter, times: Mapping[str, str]) -> list[SearchResult]:
+    """Return the newest changes, or the most severe open regressions."""
+    errors: list[str] = []
+    time_range = read_time_range(QueryDict(urlencode(times)), errors)
+    if listed == "Changes":
+        days = time_range.read_days(usual=DAYS, errors=errors)
+        changes = list_recent_changes(filter if filter.terms else None, days)[:RESULTS_MAXIMUM]
+        return [
+            SearchResult(row["text"], row["url"], row["where"], row["since_at"])
+            for row in make_change_rows(changes, ())
+        ]
+    if listed == "Open incidents":
+        asked = IncidentFilter(
+            Tab.OPEN, filter, is_regression=True, from_at=time_range.from_at, to_at=time_range.to_at
+        )
+        return [
+            SearchResult(
+                hide_peers(row.title), reverse("incident", args=[row.pk]), row.severity, row.started_at
+            )
+            for row in list_most_severe(asked, limit=RESULTS_MAXIMUM).items
+        ]
+    return []
 
 
 def _find_actions(text: str, visitor: User | None, known: Sequence[tuple[str, str]]) -> ResultGroup:
@@ -269,15 +375,11 @@ def _find_saved_views(text: str, visitor: User | None) -> ResultGroup:
 
 def _rank_words(text: str, label: str, words: str) -> int | None:
     """Return the rank of a label, or _NO_RANK if other words for it match; "add host" is "Add a host"."""
-    asked, label = _drop_small_words(text) or text, _drop_small_words(label)
+    asked, label = drop_small_words(text) or text, drop_small_words(label)
     rank = rank_match(asked, label)
     if rank is None and rank_match(asked, f"{label} {words}") is not None:
         return _NO_RANK
     return rank
-
-
-def _drop_small_words(text: str) -> str:
-    return " ".join(word for word in text.split() if word.lower() not in _SMALL_WORDS)
 
 
 def _find_best(ranked: Sequence[tuple[int, SearchResult]]) -> int:
@@ -302,17 +404,13 @@ def _make_result(hit: SearchHit) -> SearchResult:
 
 
 def _find_documentation(text: str) -> ResultGroup:
-    try:
-        hits = search_pages(text, list_pages())
-    except TooManyWords:
-        return ResultGroup("Documentation", [], _NO_RANK)
+    hits = search_pages(text, list_pages())
     results = [
         SearchResult("".join(part["text"] for part in hit["section"]) or hit["page"], hit["url"], hit["page"])
-        # The reference has an entry for each operation, on two pages.
-        for hit in sorted(hits["hits"], key=lambda hit: hit["url"].startswith(API_REFERENCE_PATH))
+        for hit in hits["hits"]
         if hit["page"] != "Glossary"
     ][:RESULTS_MAXIMUM]
-    more = f"{reverse('docs_search')}?{urlencode({'q': text})}" if hits["count"] > RESULTS_MAXIMUM else ""
+    more = f"{reverse('docs_search')}?{urlencode({'text': text})}" if hits["count"] > RESULTS_MAXIMUM else ""
     return ResultGroup("Documentation", results, _NO_RANK + 1, more)
 
 
@@ -344,19 +442,37 @@ def complete_word(request: HttpRequest) -> JsonResponse:
     return JsonResponse({"completions": list_completions(text)})
 
 
-def _render(request: HttpRequest, template: str) -> HttpResponse:
+@require_safe
+def search_documentation(request: HttpRequest) -> HttpResponseBase:
+    """Show the sections of the documentation that have all words; public. `q`: of links of before."""
+    if old := request.GET.get("q"):
+        return redirect(f"{request.path}?{urlencode({'text': old})}", permanent=True)
+    context = _read_text(request) | {"groups": list_groups()}
+    if "error" not in context:
+        context["found"] = search_pages(context["text"], list_pages())
+    page = render(request, "overview/docs/search.html", context, status=400 if "error" in context else 200)
+    return answer_privately(request, page)
+
+
+def _read_text(request: HttpRequest) -> dict[str, Any]:
+    """Return the text of a search, and the error of one that is too long."""
     text = " ".join(request.GET.get("text", "").replace("\x00", "").split())
+    context: dict[str, Any] = {"text": text, "text_maximum": TEXT_MAXIMUM}
     if len(text) > TEXT_MAXIMUM:
-        error = f"The search takes at most {TEXT_MAXIMUM} characters; this text has {len(text)}."
-        return render(request, template, {"text": text, "error": error}, status=400)
+        context["error"] = f"The search takes at most {TEXT_MAXIMUM} characters; this text has {len(text)}."
+    return context
+
+
+def _render(request: HttpRequest, template: str) -> HttpResponse:
+    context = _read_text(request)
+    if "error" in context:
+        return render(request, template, context, status=400)
+    text = context["text"]
     known = read_known_values() if text else []
     groups = find_results(text, find_visitor(request), known)
     # Words of an action are no misspelled values.
-    is_found = not text or any(group.title in ("Compare", "Actions") and group.rank <= 1 for group in groups)
-    context = {
-        "text": text,
-        "text_maximum": TEXT_MAXIMUM,
-        "groups": groups,
-        "corrections": () if is_found else list_corrections(text, known),
-    }
+    is_found = not text or any(
+        group.title in ("Answer", "Compare", "Actions") and group.rank <= 1 for group in groups
+    )
+    context |= {"groups": groups, "corrections": () if is_found else list_corrections(text, known)}
     return render(request, template, context)

@@ -170,8 +170,8 @@ urlpatterns = [
         "corrections/relabel", corrections.relabel_runs, "runs#correct-runs", "Relabel runs", "layout label"
     ),
     page("corrections/<int:correction_id>/", corrections.correction, "runs#correct-runs"),
-    page("rename", corrections.rename_scope, "hosts#names"),
-    page("split", corrections.split_host, "hosts#names"),
+    page("rename", corrections.rename_scope, "hosts#names-rename-merge-split"),
+    page("split", corrections.split_host, "hosts#names-rename-merge-split"),
     *(
         path(
             f"corrections/<int:correction_id>/{act}",
@@ -396,7 +396,7 @@ urlpatterns = [
     path("agent/bench-agent.pyz", hosts.agent_archive, name="agent_archive"),
     path("api/v1/agent", hosts.agent_release, name="agent_release"),
     page("docs/", documentation.documentation_page, "", "Documentation", "help manual", name="docs"),
-    path("docs/search", documentation.search_documentation, name="docs_search"),
+    path("docs/search", searches.search_documentation, name="docs_search"),
     path("docs/api/reference", documentation.api_reference, name="api_reference"),
     path("docs/api/reference/<slug:tag>", documentation.api_reference, name="api_reference_page"),
     path("docs/files/<path:file_name>", documentation.documentation_file, name="docs_file"),

@@ -169,7 +169,7 @@ function makeDialog() {
     autocomplete: "off",
     autocapitalize: "off",
     spellcheck: "false",
-    placeholder: "Host, run, page, action, term or filter",
+    placeholder: "Host, run, page, filter or question",
     role: "combobox",
     "aria-label": "Search",
     "aria-autocomplete": "list",

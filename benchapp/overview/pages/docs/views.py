@@ -24,6 +24,7 @@ from benchapp.overview.pages.docs.api_reference import read_reference
 from benchapp.overview.pages.docs.pages import (
     API_REFERENCE_PATH,
     BASE_PATH,
+    ENTRY_LEVEL,
     INDEX_NAME,
     DocumentationPage,
     PageSection,
@@ -122,7 +123,6 @@ def _read_titles() -> dict[str, str]:
     }
 
 
-WORDS_MAXIMUM: Final = 10
 HITS_MAXIMUM: Final = 50
 # Of one word: in the title of the section, in that of its page, in the text. A title says what a section is about.
 _IN_SECTION: Final = 8
@@ -134,29 +134,46 @@ _BEFORE: Final = 60
 _EXCERPT: Final = 220
 
 
-class TooManyWords(ValueError):
-    """The query has more than WORDS_MAXIMUM words."""
+# Of questions: they are not searched for.
+SMALL_WORD: Final = re.compile(
+    "a|all|an|and|any|anything|are|at|can|did|do|does|down|everything|find|for|gets?|getting|got|had|has|have|how|i|in|is"
+    "|it|list|me|my|of|on|show|something|than|the|there|to|up|us|was|we|were|what|when|where|which|who|why|with",
+    re.IGNORECASE,
+)
+
+
+# "compare" finds "Comparing", "tokens" finds "token".
+_ENDINGS: Final = "(?:ing|ed|es|e|s)"
+_ENDING: Final = re.compile(rf"(?<=\w{{4}}){_ENDINGS}$|(?<=\w{{3}})s$")
+
+
+def drop_small_words(text: str) -> str:
+    """Return a text without small words; as it is if it has no others."""
+    return " ".join(word for word in text.split() if not SMALL_WORD.fullmatch(word)) or text
 
 
 def search_pages(query: str, pages: Sequence[DocumentationPage]) -> dict[str, Any]:
-    """Return the sections that have all words of a query, each at the beginning of a word, in any case.
+    """Return the sections that have all words of a query but the small ones, each at the beginning of a word, whatever
+    its ending.
 
     Sections whose title has the words come first, then those of pages whose title has them; equal ones in the order of
-    the pages. Raises TooManyWords.
+    the pages, all before codes and the API reference. Its list of all operations repeats the other pages.
     """
-    words = list(dict.fromkeys(query.lower().split()))
-    if len(words) > WORDS_MAXIMUM:
-        raise TooManyWords(f"The search takes at most {WORDS_MAXIMUM} words; this query has {len(words)}.")
+    words = list(dict.fromkeys(drop_small_words(query.lower()).split()))
     if not words:
         return {"hits": (), "count": 0}
-    patterns = [re.compile(rf"(?<![a-z0-9]){re.escape(word)}", re.IGNORECASE) for word in words]
+    patterns = [
+        re.compile(rf"(?<![a-z0-9]){re.escape(_ENDING.sub('', word))}{_ENDINGS}?", re.IGNORECASE)
+        for word in words
+    ]
     found = [
         (score, page, section)
         for page in pages
+        if page.url != API_REFERENCE_PATH
         for section in page.sections
         if (score := _score(page, section, patterns))
     ]
-    found.sort(key=lambda hit: -hit[0])
+    found.sort(key=lambda hit: (_is_listed(hit[1], hit[2]), -hit[0]))
     any_word = re.compile("|".join(pattern.pattern for pattern in patterns), re.IGNORECASE)
     return {
         "hits": tuple(_make_hit(page, section, any_word) for _, page, section in found[:HITS_MAXIMUM]),
@@ -164,11 +181,17 @@ def search_pages(query: str, pages: Sequence[DocumentationPage]) -> dict[str, An
     }
 
 
+def _is_listed(page: DocumentationPage, section: PageSection) -> bool:
+    """Return whether it is an operation or a type of the API, an error code or a badge: what few people search for."""
+    is_code = section.level == ENTRY_LEVEL and page.url in (f"{BASE_PATH}badges", f"{BASE_PATH}errors")
+    return is_code or page.url.startswith(API_REFERENCE_PATH)
+
+
 def _score(page: DocumentationPage, section: PageSection, patterns: Sequence[re.Pattern[str]]) -> int:
     """Return 0 unless each word is in the title of the page or in the section, and one of them in the section."""
     total, is_inside = 0, False
     for pattern in patterns:
-        in_title = _score_text(pattern, section.title) * _IN_SECTION if section.level > 1 else 0
+        in_title = _score_text(pattern, section.title) * _IN_SECTION
         in_section = in_title or _score_text(pattern, section.text) * _IN_TEXT
         in_page = _score_text(pattern, page.title) * _IN_PAGE
         if not in_section and not in_page:
@@ -222,10 +245,6 @@ def split_matches(text: str, words: re.Pattern[str]) -> tuple[dict[str, Any], ..
     return tuple(fragments)
 
 
-# Of a query in the address; longer ones than WORDS_MAXIMUM words have an error text.
-QUERY_MAXIMUM: Final = 300
-
-
 @require_safe
 def documentation_page(request: HttpRequest, page_name: str = "") -> HttpResponseBase:
     """Show a page of docs/, or the list of badges or error codes; without a name the list of all pages."""
@@ -245,41 +264,22 @@ def api_reference(request: HttpRequest, tag: str = "") -> HttpResponseBase:
 
 
 @require_safe
-def search_documentation(request: HttpRequest) -> HttpResponseBase:
-    """Show the sections that have all words of `q`."""
-    query = " ".join(request.GET.get("q", "").replace("\x00", "").split())
-    context: dict[str, Any] = {"query": query, "groups": list_groups(), "query_maximum": QUERY_MAXIMUM}
-    if len(query) > QUERY_MAXIMUM:
-        context["error"] = (
-            f"The search takes at most {QUERY_MAXIMUM} characters; this query has {len(query)}."
-        )
-    else:
-        try:
-            context["found"] = search_pages(query, list_pages())
-        except TooManyWords as error:
-            context["error"] = str(error)
-    return _answer_once(
-        request,
-        render(request, "overview/docs/search.html", context, status=400 if "error" in context else 200),
-    )
-
-
-@require_safe
 def documentation_file(request: HttpRequest, file_name: str) -> HttpResponseBase:
     """Send a file that pages link to: a screenshot, a template of CI."""
     file = list_files().get(file_name)
     if file is None:
         raise Http404(f"there is no file {file_name!r} in the documentation")
-    return _answer_once(request, HttpResponse(file.read_bytes(), content_type=FILE_TYPES[file.suffix]))
+    return answer_privately(request, HttpResponse(file.read_bytes(), content_type=FILE_TYPES[file.suffix]))
 
 
 def _answer_page(request: HttpRequest, page: DocumentationPage) -> HttpResponseBase:
-    return _answer_once(
+    return answer_privately(
         request, render(request, "overview/docs/page.html", {"page": page, "groups": list_groups()})
     )
 
 
-def _answer_once(request: HttpRequest, response: HttpResponse) -> HttpResponseBase:
+def answer_privately(request: HttpRequest, response: HttpResponse) -> HttpResponseBase:
+    """Return the response with an ETag, or 304 if the browser of this visitor has it."""
     answer = answer_once(request, response)
     if "ETag" in answer.headers:
         answer.headers["Cache-Control"] = "private, no-cache"

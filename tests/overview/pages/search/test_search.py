@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 from django.test import Client, override_settings
@@ -11,7 +12,7 @@ from benchapp.framework.pages.page_context import PAGES
 from benchapp.models import Role
 from benchapp.overview.read.search import RUNS_SEARCHED, rank_match
 from tests.access_table import EVERYBODY, WEB
-from tests.factories import make_host, make_incident, make_run, make_series, make_target
+from tests.factories import NOON, make_change, make_host, make_incident, make_run, make_series, make_target
 from tests.pages import Page
 
 
@@ -156,6 +157,58 @@ def test_what_people_type_leads_there_first(text: str, first: str, admin: Client
     make_host("db-05")
 
     assert find(admin, text).links[0] == first
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("which host got slower", "/hosts/?sort=-worst"),
+        ("slowest host", "/hosts/?sort=-worst"),
+        ("what got slower?", "/incidents/"),
+        ("did any of the volumes get worse", "/incidents/"),
+        ("gp3 slower", "/incidents/?q=volume_type%3Agp3"),
+        ("16 volumes gp3 slower", "/incidents/?q=volume_count%3A16+volume_type%3Agp3"),
+        ("regressions random read last week", "/incidents/?q=pattern%3Arandread&from=2026-11-14"),
+        ("db-03 slow", "/hosts/db-03/"),
+        ("why is db-03 slower since yesterday", "/hosts/db-03/?from=2026-11-20"),
+        ("db-03 db-05 slow", "/incidents/?q=host%3Adb-03%2Cdb-05"),
+        ("is anything wrong", "/"),
+        ("are all hosts ok", "/"),
+        ("what changed", "/#changes"),
+        ("What changed last week?", "/?from=2026-11-14#changes"),
+        ("did the kernel update slow us down", "/#changes"),
+        ("failed runs", "/runs/?failed=1"),
+        ("failed runs db-03", "/runs/?failed=1&q=host%3Adb-03"),
+        ("silent hosts", "/hosts/?sort=last_run"),
+        ("fastest volume", "/layouts/"),
+        # A word that is no part of a question.
+        ("change the password", "/account/#password"),
+        ("error codes", "/docs/errors"),
+        ("change", "/docs/glossary#change"),
+    ],
+)
+def test_question_leads_to_the_page_that_answers(
+    text: str, first: str, admin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("benchapp.overview.pages.search.timezone", SimpleNamespace(now=lambda: NOON))
+    make_series([1.0], host=make_host("db-03"), target=make_target(volume_type="gp3", volume_count=16))
+    make_host("db-05")
+
+    assert find(admin, text).links[0] == first
+
+
+def test_question_lists_what_answers_it(viewer: Client) -> None:
+    series = make_series([1.0], host=make_host("db-03"))
+    make_host("db-05")
+    incident = make_incident(title="IOPS of db-03 −25 %", changes=[make_change(series)])
+
+    assert find(viewer, "what got slower").links[:2] == [
+        "/incidents/",
+        reverse("incident", args=[incident.pk]),
+    ]
+    assert reverse("incident", args=[incident.pk]) in find(viewer, "db-03 slow").links
+    assert "no open incidents" in find(viewer, "db-05 slow").words
+    assert "no changes" in find(viewer, "what changed").words
 
 
 @pytest.mark.parametrize(
