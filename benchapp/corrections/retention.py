@@ -22,6 +22,7 @@ from benchapp.framework.read.binary_columns import fetch_rows, from_us, to_us
 from benchapp.framework.read.days import parse_moment
 from benchapp.framework.write.conflicts import BadValue, lock_incidents
 from benchapp.framework.write.list_entries import read_series_filter
+from benchapp.incidents.write.candidates import CHANGES_REACH
 from benchapp.intake.normalize.store import recalculate_series, remove_measurements
 from benchapp.models import (
     DELETED_RUNS_KEPT,
@@ -339,11 +340,16 @@ def _select_incidents(entry: Correction, before_at: datetime) -> QuerySet[Incide
 
 
 def _is_present() -> Q:
-    """Return the condition on incidents that stay: with a change that began a present level, or drifts still."""
+    """Return the condition on incidents that stay: with a change that began a present level, or drifts still.
+
+    Without them, changes of the time that detection looks back would open others.
+    """
+    recent = timezone.now() - CHANGES_REACH
     levels = Level.objects.filter(is_current=True, change__incident=OuterRef("pk"))
     drifts = Change.objects.filter(incident=OuterRef("pk"), method__startswith="drift-")
     drifts = drifts.exclude(state=ChangeState.WITHDRAWN).exclude(evidence__is_back=True)
-    return Q(Exists(levels)) | Q(Exists(drifts))
+    young = Change.objects.filter(incident=OuterRef("pk"), started_at__gte=recent)
+    return Q(Exists(levels)) | Q(Exists(drifts)) | Q(Exists(young))
 
 
 def _remove_incidents(entry: Correction, before_at: datetime) -> int:

@@ -35,7 +35,7 @@ from benchapp.models import (
 from tests.corrections.test_corrections import delete, finish, judge, store
 from tests.corrections.test_rename import assert_consistent, set_keys
 from tests.detection.write.judging import make_level
-from tests.factories import make_host, make_series, make_user
+from tests.factories import make_change, make_host, make_series, make_user
 from tests.pages import Page
 from tests.series.api.test_run_traces import make_trace
 
@@ -229,11 +229,14 @@ def test_resolved_incidents_go_and_open_or_present_ones_stay() -> None:
     merged = Incident.objects.create(title="merged", merged_into=gone, **values)
     unresolved = Incident.objects.create(title="open", **values)
     young = Incident.objects.create(title="young", state="resolved", resolved_at=timezone.now(), **values)
+    # Detection would find the change again, and open another incident.
+    found_again = Incident.objects.create(title="again", state="resolved", resolved_at=old, **values)
+    make_change(make_series(), incident=found_again, started_at=timezone.now() - timedelta(days=50))
 
     assert keep("incidents").done_count == 1
 
     left = set(Incident.objects.values_list("pk", flat=True))
-    assert left == {present.pk, unresolved.pk, young.pk}
+    assert left == {present.pk, unresolved.pk, young.pk, found_again.pk}
     assert merged.pk not in left
 
 

@@ -37,7 +37,7 @@ from benchapp.models import (
 from benchapp.models.coverage import match_planned_events
 
 # Changes that began longer before the current batch are not assigned any more.
-_REACH: Final = timedelta(days=60)
+CHANGES_REACH: Final = timedelta(days=60)
 _LIVE: Final = (ChangeState.PROVISIONAL, ChangeState.CONFIRMED)
 _FIELDS: Final = (
     "id",
@@ -122,7 +122,9 @@ def read_candidates(
     `may_join` and `may_open` are known only then, or if one has none.
     """
     rows = list(
-        Change.objects.filter(series__scope__in=scopes, state__in=_LIVE, started_at__gte=around - _REACH)
+        Change.objects.filter(
+            series__scope__in=scopes, state__in=_LIVE, started_at__gte=around - CHANGES_REACH
+        )
         .filter(Q(incident=None) | Q(incident__merged_into=None))
         # Drifts have separate incidents (write/grouping.py); pooled changes were tested by their own family.
         .exclude(method__in=(DRIFT_METHOD, POOLED_METHOD))
@@ -150,7 +152,9 @@ def read_pooled_candidates(scopes: Sequence[str], *, around: datetime) -> list[C
     around: changes from more than 60 days before it are omitted.
     """
     rows = Change.objects.filter(series__scope__in=scopes, state__in=_LIVE, method=POOLED_METHOD)
-    rows = rows.filter(Q(incident=None) | Q(incident__merged_into=None), started_at__gte=around - _REACH)
+    rows = rows.filter(
+        Q(incident=None) | Q(incident__merged_into=None), started_at__gte=around - CHANGES_REACH
+    )
     return [_make_candidate(row, None) for row in rows.order_by("started_at", "id").values(*_FIELDS)]
 
 
