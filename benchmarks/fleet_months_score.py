@@ -9,7 +9,7 @@ from statistics import median
 from typing import Final
 
 from benchapp.catalog.metrics import CATALOG
-from benchapp.models import Change, Incident, IncidentEvent, Notice
+from benchapp.models import Change, Incident, IncidentEvent, Notice, NoticeState
 from benchmarks.fleet_months import RUNS, PlantedEvent
 from benchmarks.fleet_world import START, STEP, World, find_run
 
@@ -32,7 +32,7 @@ class EventResult:
     after the event at which it opened (1: evaluated with its first run), the series of the event in it, whether nearly
     all of its changes and of those of the event are in it, the title, hours from the event's first run until it was
     confirmed (None: never), runs from the event's end to its recovery (None: never), and whether it was reopened by
-    another event. notices: of all its incidents.
+    another event. notices: sent, of all its incidents.
     """
 
     event: PlantedEvent
@@ -142,7 +142,7 @@ def _score_event(
         recovery_runs=_find_recovery(largest, event),
         is_reopened_by_others=_is_reopened_by_others(largest, event),
         suspect=incident.suspects[0]["name"] if incident.suspects else "",
-        notices=Notice.objects.filter(incident__in=joined).count(),
+        notices=Notice.objects.filter(incident__in=joined, state=NoticeState.SENT).count(),
     )
 
 

@@ -283,6 +283,10 @@ def _write_growth(incident: Incident, changes: Sequence[Change], events: Events)
     states = IncidentEvent.objects.filter(incident=incident, kind__in=("confirmed", "grew"), undone_at=None)
     last = states.order_by("-id").first()
     told, size = (last.before if last else {}).get("told"), _tell_size(incident)
+    if last and not told:
+        # Confirmed before events had sizes: it grows from what it is now.
+        last.before |= {"told": size}
+        last.save(update_fields=["before"])
     intervals = [interval_s for change in changes if (interval_s := change.evidence.get("interval_s"))]
     reach = max(timedelta(seconds=_SETTLED_RUNS * median(intervals or [0.0])), timedelta(hours=1))
     if not told or max(change.found_at for change in changes) > events.now - reach:

@@ -47,6 +47,7 @@ from benchapp.notices.write.incident_message import (
 from benchapp.notices.write.outbox import (
     Draft,
     NoticeClaim,
+    Told,
     claim_next,
     drop_paused,
     is_news,
@@ -102,12 +103,11 @@ def enqueue(event_ids: Sequence[int]) -> bool:
                 each,
                 incident,
                 told.get((each.pk, incident.pk)),
-                is_growth=event.kind == "grew",
-                now=now,
+                grew_at=event.at if event.kind == "grew" else None,
             )
             and (incident.phase == Phase.OVER or _wants(each, incident, wanted=wanted))
         ]
-        told |= {(each.pk, incident.pk): incident.phase for each in recipients}
+        told |= {(each.pk, incident.pk): Told(incident.phase, event.at) for each in recipients}
         if recipients:
             _queue(event, recipients, now=now)
             queued = True

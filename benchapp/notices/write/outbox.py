@@ -87,7 +87,7 @@ def _forget_batch(before: datetime, limit: int) -> int:
 # Longer than the hard limit of the sending task (90 s): claims of a running task never expire.
 LEASE: Final = timedelta(minutes=2)
 LOG_MAXIMUM: Final = 10
-# Time after which an incident that is not certain yet for a subscription is looked at again.
+# Time after which an incident that is snoozed, or not certain yet for a subscription, is looked at again.
 _LOOK_AGAIN: Final = timedelta(minutes=10)
 # From this number of due notices on, a person gets one message for all.
 TOGETHER_FROM: Final = 6
@@ -280,9 +280,9 @@ def _find_companions(due: QuerySet[Notice], first: Notice) -> list[Notice]:
 
 
 def _select_true(notices: Sequence[Notice], *, now: datetime) -> list[Notice]:
-    """Return the notices that are true now, by id; drop the others, and postpone those that are not certain yet.
+    """Return the notices that are true now, by id; drop the others, and postpone what is snoozed or not certain yet.
 
-    notices: of one subscription. What it was told already is not told again, unless the incident grew.
+    notices: of one subscription. What it was told already is not told again, unless the incident grew since.
     """
     subscription = notices[0].subscription
     incidents = Incident.objects.in_bulk([notice.incident_id for notice in notices if notice.incident_id])
@@ -293,46 +293,58 @@ def _select_true(notices: Sequence[Notice], *, now: datetime) -> list[Notice]:
         if incident is None:
             kept.append(notice)
             continue
-        phase, key = incident.phase, (subscription.pk, incident.pk)
-        is_growth = notice.body["facts"]["event"]["kind"] == "grew"
+        phase, key, event = incident.phase, (subscription.pk, incident.pk), notice.body["facts"]["event"]
+        grew_at = datetime.fromisoformat(event["at"]) if event["kind"] == "grew" else None
         if notice.body["kind"] != f"incident.{phase}" or not is_news(
-            subscription, incident, told.get(key), is_growth=is_growth, now=now
+            subscription, incident, told.get(key), grew_at=grew_at
         ):
             Notice.objects.filter(pk=notice.pk).update(state=NoticeState.DROPPED, settled_at=now)
-        elif subscription.further_runs > CONFIRMED_RUNS and not has_lasted(
-            incident, further_runs=subscription.further_runs
-        ):
+        elif phase != Phase.OVER and _must_wait(subscription, incident, now=now):
             later = due_at(read_times(subscription), now + _LOOK_AGAIN)
             Notice.objects.filter(pk=notice.pk).update(not_before_at=later, created_at=later)
         else:
-            told[key] = phase
+            told[key] = Told(phase, now)
             kept.append(notice)
     return kept
 
 
-def is_news(
-    subscription: Subscription, incident: Incident, told: str | None, *, is_growth: bool, now: datetime
-) -> bool:
-    """Return whether a subscription gets the phase of an incident, after the phase of its last notice, or none.
+def _must_wait(subscription: Subscription, incident: Incident, *, now: datetime) -> bool:
+    """Return whether an incident is snoozed, or a subscription asks for more runs than it has."""
+    if incident.snoozed_until is not None and incident.snoozed_until > now:
+        return True
+    runs = subscription.further_runs
+    return runs > CONFIRMED_RUNS and not has_lasted(incident, further_runs=runs)
 
-    Whoever got another phase gets the end.
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """The phase of the last notice of an incident, and when it was sent, or queued if it waits."""
+
+    phase: str
+    at: datetime
+
+
+def is_news(
+    subscription: Subscription, incident: Incident, told: Told | None, *, grew_at: datetime | None
+) -> bool:
+    """Return whether a subscription gets the phase of an incident, after what it was told.
+
+    Whoever got another phase gets the end. grew_at: of a growth, which later notices have stated.
     """
-    phase = incident.phase
+    phase, before = incident.phase, told and told.phase
     if incident.merged_into_id is not None or not incident.is_regression:
         return False
     if phase == Phase.OVER:
-        return told not in (None, Phase.OVER)
-    if incident.snoozed_until is not None and incident.snoozed_until > now:
-        return False
+        return before not in (None, Phase.OVER)
     if phase == Phase.SUSPECTED:
-        return subscription.further_runs == 0 and told in (None, Phase.OVER)
-    return told != phase or is_growth
+        return subscription.further_runs == 0 and before in (None, Phase.OVER)
+    return told is None or before != phase or (grew_at is not None and grew_at > told.at)
 
 
 def read_told(
     incident_ids: Collection[int], *, subscription: Subscription | None = None
-) -> dict[tuple[int, int], str]:
-    """Return the phase that was told last, by subscription and incident, with those of incidents merged into it.
+) -> dict[tuple[int, int], Told]:
+    """Return what was told last, by subscription and incident, with those of incidents merged into it.
 
     subscription: only what was sent to it; otherwise also what waits.
     """
@@ -349,9 +361,9 @@ def read_told(
     else:
         notices = notices.filter(state=NoticeState.SENT, subscription=subscription)
     return {
-        (subscription_id, homes[incident_id]): kind.removeprefix("incident.")
-        for subscription_id, incident_id, kind in notices.values_list(
-            "subscription_id", "incident_id", "body__kind"
+        (subscription_id, homes[incident_id]): Told(kind.removeprefix("incident."), sent_at or created_at)
+        for subscription_id, incident_id, kind, sent_at, created_at in notices.values_list(
+            "subscription_id", "incident_id", "body__kind", "settled_at", "created_at"
         )
         if incident_id is not None
     }

@@ -184,6 +184,25 @@ def test_incident_that_begins_three_times_comes_and_goes() -> None:
     assert incident.phase == "intermittent"
 
 
+def test_incident_that_was_confirmed_before_events_had_sizes_grows_from_what_it_is() -> None:
+    (series,) = make_cells(make_host(), [fallen(after=12)])
+    judge_all()
+    IncidentEvent.objects.filter(kind="confirmed").update(before={})
+    add_runs(series, make_level(BAD, 4))
+    judge_all()
+    event = IncidentEvent.objects.get(kind="confirmed")
+    assert event.before["told"]["size"] == "−20 %"
+    assert "grew" not in list_kinds(get_incident())
+
+    event.before["told"]["multiple"] /= 2
+    event.save()
+    add_runs(series, make_level(BAD, 4))
+    Change.objects.update(found_at=NOON)
+    judge_all()
+
+    assert list_kinds(get_incident())[-1] == "grew"
+
+
 def test_incident_that_is_over_when_it_is_found_sends_nothing() -> None:
     make_cells(make_host(), [fallen(after=12) + make_level(GOOD, 4)])
 

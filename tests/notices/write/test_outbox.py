@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from ipaddress import ip_network
 from typing import Any
 
@@ -216,6 +216,26 @@ def test_what_was_expected_or_merged_before_its_time_is_dropped(mail: MailServer
 
     assert mail.letters == []
     assert set(Notice.objects.values_list("state", flat=True)) == {NoticeState.DROPPED}
+
+
+@pytest.mark.parametrize(("recovered_at", "count"), [(None, 1), (NOON, 0)])
+def test_snoozed_incident_is_told_once_when_the_snooze_ends_if_it_is_still_bad(
+    mail: MailServer, recovered_at: datetime | None, count: int
+) -> None:
+    make_subscription()
+    incident = make_incident(snoozed_until=timezone.now() + timedelta(days=1))
+    events = [make_event(incident, kind, at=timezone.now()) for kind in ("confirmed", "grew")]
+    for event in events:
+        enqueue([event.pk])
+    send_due()
+    assert mail.letters == []
+
+    Incident.objects.update(snoozed_until=timezone.now(), recovered_at=recovered_at)
+    make_due()
+    send_due()
+
+    assert len(mail.letters) == count
+    assert Notice.objects.filter(state=NoticeState.WAITING).count() == 0
 
 
 def test_end_of_an_expected_incident_is_sent_after_its_beginning(mail: MailServer) -> None:
