@@ -3,6 +3,7 @@
 Runs are posted to the API, followed by the tasks that workers run, by the clock of the story.
 """
 
+import re
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -10,8 +11,9 @@ import numpy as np
 import pytest
 
 from benchapp.incidents.actions.triage import resolve_recovered
-from benchapp.models import Change, ChangeState, Incident, IncidentEvent, Notice, Subscription
+from benchapp.models import Change, ChangeState, Channel, Incident, IncidentEvent, Notice, Subscription
 from benchapp.notices.write.enqueue import count_past_notices
+from tests.documentation import ROOT
 from tests.factories import NOON
 from tests.received_notices import make_subscription
 from tests.stories import at_time, silence_queue, tell_story
@@ -123,3 +125,21 @@ def test_last_word_of_every_incident_is_that_it_is_over(seed: int) -> None:
     }
     for incident, phase in last.items():
         assert phase == incident.phase != "worse"
+
+
+def test_documentation_shows_what_is_sent_when() -> None:
+    early = make_subscription(further_runs=0, channel=Channel.SLACK)
+    levels = [1.0] * 40 + ([0.75] * 12 + [1.0] * 12) * 2 + [0.75] * 4
+
+    told = tell_story(make_speeds(levels), step=STEP, judged=range(40, len(levels)))
+
+    sent: dict[int, dict[bool, str]] = {}
+    for (run, kind), notice in zip(told, Notice.objects.order_by("pk"), strict=True):
+        sent.setdefault(run + 1, {})[notice.subscription == early] = kind
+    section = (ROOT / "docs" / "notifications.md").read_text().partition("## What is sent when\n")[2]
+    documented = re.findall(
+        r"^\| (\d+) \|.*\| *(\w*) \| *(\w*) \|$", section.partition("\n## ")[0], re.MULTILINE
+    )
+    assert [(int(run), first, second) for run, first, second in documented] == [
+        (run, kinds[True], kinds.get(False, "")) for run, kinds in sent.items()
+    ]
