@@ -165,6 +165,16 @@ if ROLE == "web":
             f"-c statement_timeout={STATEMENT_TIMEOUT_S}s -c idle_in_transaction_session_timeout=120s {_given}".rstrip()
         )
 
+if read_text("DATABASE_REPLICA_URL"):
+    _primary = DATABASES["default"]
+    _replica = read_database("DATABASE_REPLICA_URL", "DATABASE_PASSWORD", default="")
+    DATABASES["replica"] = {**_primary, **_replica, "OPTIONS": {**_primary["OPTIONS"], **_replica["OPTIONS"]}}
+    if ROLE == "web":
+        DATABASES["replica"]["OPTIONS"]["pool"] = dict(_primary["OPTIONS"]["pool"])
+        # Of those who are known, and may be limited to pools.
+        _place = MIDDLEWARE.index("benchapp.framework.pages.security.name_reader_and_writer") + 1
+        MIDDLEWARE.insert(_place, "benchapp.framework.read.replica.read_from_replica")
+
 AUTH_USER_MODEL = "benchapp.User"
 PASSWORD_HASHERS = [
     "django.contrib.auth.hashers.Argon2PasswordHasher",

@@ -128,7 +128,7 @@ def read_networks(name: str) -> list[IPv4Network | IPv6Network]:
     return networks
 
 
-def read_database(name: str, password_name: str, *, default: str) -> dict[str, object]:
+def read_database(name: str, password_name: str, *, default: str) -> dict[str, Any]:
     """Return Django's settings for a postgresql:// URL; `?host=` may name a socket directory.
 
     The password is that of the URL, else the secret `password_name`.

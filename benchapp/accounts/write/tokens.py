@@ -15,6 +15,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
+from benchapp.framework.read.replica import on_primary
 from benchapp.framework.times import format_utc_moment
 from benchapp.framework.write.audit import record_write
 from benchapp.models import ApiToken, AuditKind, Host, Scope, SignedLink, User
@@ -219,6 +220,7 @@ def _log(event: str, token: ApiToken, *, by: User | None, via: str, **more: str)
     )
 
 
+@on_primary()
 def read_token(text: str, *, sent_at: datetime | None = None) -> ApiToken:
     """Return the valid token with its host and record its use. sent_at: sender's clock. Raises TokenRefused."""
     public_id, secret = require_format(text)

@@ -9,13 +9,14 @@ from typing import Any, Final
 
 from django.conf import settings
 from django.core.checks import ERROR, Tags, run_checks
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, connection, connections, transaction
 from django.db.models import Max, Min
 from django.utils import timezone
 
 from benchapp import __version__
 from benchapp.catalog.metrics import format_count, format_integer, format_value
 from benchapp.framework.read.binary_columns import fetch_rows
+from benchapp.framework.read.replica import REPLICA
 from benchapp.framework.readiness import (
     Finding,
     FindingLevel,
@@ -43,6 +44,8 @@ _POSTGRESQL_MINIMUM: Final = 15
 # Between this process and PostgreSQL: each alone sets some of the times.
 _CLOCK_TOLERANCE_S: Final = 5.0
 _BACKLOG_SHARE: Final = 0.5
+# A few hundred results.
+_REPLICA_BEHIND_BYTES: Final = 32 * 2**20
 _BACKUP_AFTER: Final = timedelta(days=7)
 _NAMES_SHOWN: Final = 5
 _SLOW_MEAN_MS: Final = 1000.0
@@ -119,6 +122,7 @@ def read_status() -> Status:
         _check_versions(),
         _check_backlog(),
         _check_clock(),
+        *_check_replica(),
         *_check_hosts(),
         _check_backup(),
         _check_growth(storage),
@@ -178,6 +182,34 @@ def _check_clock() -> Finding:
         return report_ok("clock", "This server and PostgreSQL have the same time.")
     text = f"The clock of this server differs from the clock of PostgreSQL by {abs(ahead_s):.0f} s."
     return Finding("clock", "differs", FindingLevel.WARNING, text, "Synchronize both by NTP.")
+
+
+def _check_replica() -> Iterator[Finding]:
+    if REPLICA not in settings.DATABASES:
+        return
+    try:
+        with connections[REPLICA].cursor() as cursor:
+            cursor.execute("SELECT pg_is_in_recovery(), pg_last_wal_replay_lsn()")
+            is_replica, replayed = cursor.fetchone()
+    except DatabaseError as error:
+        remedy = "Start it, or correct DATABASE_REPLICA_URL. Meanwhile the primary serves all reads."
+        text = f"The replica cannot be reached: {str(error).splitlines()[0]}"
+        yield Finding("replica", "away", FindingLevel.WARNING, text, remedy)
+        return
+    if not is_replica:
+        text = "DATABASE_REPLICA_URL names a server that is no replica: charts lack what is stored."
+        yield Finding("replica", "none", FindingLevel.FAILURE, text, "Name a standby, or remove the setting.")
+        return
+    ((behind_bytes,),) = fetch_rows(
+        "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), %s::pg_lsn)::bigint", [replayed]
+    )
+    text = f"The replica is {format_value(max(behind_bytes, 0), 'bytes')} behind"
+    if behind_bytes <= _REPLICA_BEHIND_BYTES:
+        yield report_ok("replica", f"{text}.")
+        return
+    remedy = "Find out why it does not follow (its log), or remove DATABASE_REPLICA_URL."
+    text = f"{text}: charts lack the newest results."
+    yield Finding("replica", "behind", FindingLevel.WARNING, text, remedy)
 
 
 def _check_hosts() -> Iterator[Finding]:
