@@ -198,8 +198,9 @@ def _make_box(series: Any, group: str) -> str:
 
 
 def _make_line(chart: Any, times: str) -> str:
-    drawn = "".join(f'<path class="{name}" d="{escape(path)}"/>' for name, path in chart.items() if path)
-    box = f'viewBox="0 0 240 48" preserveAspectRatio="none" data-times="{escape(times)}"'
+    names = ("line", "earlier", "current")
+    drawn = "".join(f'<path class="{name}" d="{escape(chart[name])}"/>' for name in names if chart[name])
+    box = f'viewBox="{escape(chart["box"])}" preserveAspectRatio="none" data-times="{escape(times)}"'
     return f'<svg {box} aria-hidden="true">{drawn}</svg>'
 
 

@@ -107,7 +107,10 @@ class ScalingCellAnswer(ApiAnswer, kw_only=True, frozen=True):
     ]
     change_state: MarkState | None
     incident: int | None
-    regressed_count: Annotated[int, Meta(description="series of the combination with an open regression")]
+    regressed_count: Annotated[
+        int,
+        Meta(description="series of the combination with an open regression of the metric"),
+    ]
     earlier_median: Annotated[float | None, Meta(description="median at the end of the earlier period")]
     series: Annotated[Sequence[int], Meta(description="series IDs of this combination")]
     runs: Annotated[

@@ -283,7 +283,7 @@ class _ScalingPanel:
             xs = [x if self.chart.over is None else run.over or 0.0 for run in own]
             values = [run.value for run in own]
             plot.draw_points(xs, values, ".", color, size=3, edge=1, alpha=0.6)
-        if cell.mark is not None and cell.mark.state == "open":
+        if cell.mark is not None and cell.mark.is_open_in(self.chart.metric.base):
             color = self.colors.regression if cell.mark.is_regression else self.colors.improvement
             sign = "▲" if cell.mark.relative > 0 else "▼"
             plot.write(sign, (x, cell.p90), (0, 2), ha="center", color=color)

@@ -299,6 +299,7 @@ def make_series_figure(request: HttpRequest, asked: HistoryRequest, **words: str
         choice=write_series_query(asked, ""),
         base_url=make_base_url(request),
         owns_address=False,
+        has_several=len(chosen.rows) > 1,
         **words,
     )
 

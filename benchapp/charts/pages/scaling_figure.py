@@ -277,12 +277,14 @@ def _list_facets(
 
 def _draw_cell(chart: ScalingChart, shown: dict[str, Any], *, has_links: bool) -> dict[str, Any]:
     cell, mark = shown["cell"], shown["mark"]
+    # The table names another metric.
+    is_own = cell.mark is not None and cell.mark.is_open_in(chart.metric.base)
     return {
         **{name: getattr(cell, name) for name in _DRAWN},
         "lastAt": int(cell.last_at.timestamp() * 1000) if cell.last_at else None,
         "series": len(cell.series_ids),
         "settings": describe_settings(cell.settings, chart.varying),
-        "mark": {"text": mark.text, "kind": mark.kind} if mark else None,
+        "mark": {"text": mark.text, "kind": mark.kind if is_own else "settled"} if mark else None,
         "url": shown["url"] or None,
         **({} if chart.cell_runs_maximum is None else {"runs": _make_runs(cell, has_links=has_links)}),
     }

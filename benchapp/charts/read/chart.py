@@ -64,7 +64,7 @@ class ChartCell(Struct, frozen=True, kw_only=True):
 
     Of a scaling chart: over: the throughput, if latency is plotted against it; ideal: linear scaling from the first
     cell; efficiency: a share of it; both of `steady` levels; earlier_median: at the end of the earlier period;
-    failed_count: series whose newest run failed; regressed_count: series with an open regression, also of a matrix;
+    failed_count: series whose newest run failed; regressed_count: worse in the metric, also of a matrix;
     before: the level with the one before each open regression, None without one; runs: the newest of the n runs,
     oldest first, none unless the request has them. Of a matrix: from_at, previous, recent, stale_after: of the level of
     the first series; worst: its host and median if it got worse and the median is of several.
@@ -114,7 +114,7 @@ class ChartCell(Struct, frozen=True, kw_only=True):
 
     @property
     def is_regressed(self) -> bool:
-        """Return whether a series of the cell has an open regression."""
+        """Return whether a series of the cell has an open regression of the metric."""
         return self.regressed_count > 0
 
 

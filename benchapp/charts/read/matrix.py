@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from benchapp.catalog.dimensions import DIMENSIONS, Dimension, find_dimension
 from benchapp.catalog.grammar import Filter, Value
-from benchapp.catalog.metrics import CATALOG, Metric, list_detected_metrics
+from benchapp.catalog.metrics import CATALOG, Metric
 from benchapp.charts.read.axes import SeriesTable, make_axis
 from benchapp.charts.read.chart import BadChart, Chart, ChartCell, ChartLine, ChartPanel
 from benchapp.charts.read.scaling_cells import FAILED, mix_spreads, read_spreads
@@ -286,7 +286,8 @@ class _MatrixBuilder:
         ids, series_ids = self.table.column("id"), self.table.column("series_id")
         scopes = self.table.column("host")
         marks = self._read_marks()
-        worse = {each: measure_size(mark) for each, mark in marks.items() if self._is_worse(mark)}
+        metric = self.metric.name
+        worse = {each: measure_size(mark) for each, mark in marks.items() if mark.is_worse_in(metric)}
         spreads = self._read_repetitions(groups)
         first = self._choose_series(groups, worse, spreads)
         valued = [place for place in first.values() if place is not None]
@@ -316,10 +317,6 @@ class _MatrixBuilder:
                 settings=list_settings(self.table, [shown], self.named),
             )
         return cells
-
-    def _is_worse(self, mark: SeriesMark) -> bool:
-        detected = list_detected_metrics([self.metric.name])
-        return mark.state == "open" and mark.is_regression and mark.metric in detected
 
     def _choose_series(
         self,

@@ -161,6 +161,7 @@ class _CellBuilder:
         ids = tuple(self._ids[row] for row in valued)
         spread = mix_spreads([levels.shown[each] for each in ids], self._metric)
         earlier = [levels.earlier[each] for each in ids if each in levels.earlier]
+        base = self._metric.base
         marks = [levels.marks[each] for each in ids if each in levels.marks]
         overs = [levels.overs[each].median for each in ids if each in levels.overs]
         return ChartCell(
@@ -171,8 +172,8 @@ class _CellBuilder:
             over=median([each for each in overs if each is not None]) if overs else None,
             earlier_median=mix_spreads(earlier, self._metric).median if earlier else None,
             failed_count=failed,
-            mark=find_worst_mark(marks),
-            regressed_count=sum(mark.state == "open" and mark.is_regression for mark in marks),
+            mark=find_worst_mark([mark for mark in marks if mark.is_open_in(base)] or marks),
+            regressed_count=sum(mark.is_worse_in(base) for mark in marks),
             before=mix_spreads([levels.before.get(each, levels.shown[each]) for each in ids], self._metric)
             if levels.before.keys() & set(ids)
             else None,

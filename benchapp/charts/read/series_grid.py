@@ -18,7 +18,12 @@ from benchapp.charts.read.axes import SeriesTable
 from benchapp.charts.read.history import name_lines
 from benchapp.charts.read.series_columns import read_table
 from benchapp.framework.read.binary_columns import CHART_S, fetch_rows, read_cached
-from benchapp.incidents.read.series_status import SeriesMark, rank_mark, read_series_marks
+from benchapp.incidents.read.series_status import (
+    SeriesMark,
+    count_open_regressions,
+    rank_mark,
+    read_series_marks,
+)
 from benchapp.models.measurement import are_same_kind, select_kind
 from benchapp.series.read.levels import LevelRow, find_level_before, read_current_columns, read_levels
 from benchapp.series.read.selected_levels import NOW, PAST_SERIES_MAXIMUM, LevelRange, read_levels_in
@@ -79,7 +84,8 @@ class GridPart:
 
 @dataclass(frozen=True, slots=True)
 class SeriesGrid:
-    """One page. total: series of all pages; is_cut: more match than are read. marked: with an open regression.
+    """One page. total: series of all pages; is_cut: more match than are read. marked: with an open regression of the
+    metric, or of what is detected instead; worse: of any metric.
 
     page: from 1; page_count: at least 1. is_thinned: more than are sorted by the spread of a past end, the others
     behind them.
@@ -89,6 +95,7 @@ class SeriesGrid:
     parts: tuple[GridPart, ...]
     total: int
     marked: int
+    worse: int
     page: int
     page_count: int
     is_cut: bool
@@ -145,7 +152,8 @@ def _read_grid(
             span,
         ),
         total=table.length,
-        marked=sum(mark.state == "open" and mark.is_regression for mark in marks.values()),
+        marked=sum(mark.is_worse_in(name) for mark in marks.values()),
+        worse=0 if span.to_at else count_open_regressions(table.array("series_id").tolist(), metric=None),
         page=shown,
         page_count=page_count,
         is_cut=is_cut,
@@ -245,7 +253,7 @@ def _read_parts(
     }
     if not span.is_open:
         levels = _cut_levels(levels, metric, span)
-    newest = _read_newest(ids, metric.name, before_at=span.to_at)
+    newest = read_newest(ids, metric.name, before_at=span.to_at)
     by_group: dict[int, list[SeriesRow]] = {}
     for series_id, place in zip(ids, groups, strict=True):
         if series_id in rows:
@@ -300,8 +308,8 @@ def _label(group: GridGroup, row: SeriesRow) -> str:
     return "" if group == "none" else f"{'pool ' if row.is_pool else ''}{row.scope_name}"
 
 
-def _read_newest(
-    series_ids: Sequence[int], metric: str, *, before_at: datetime | None
+def read_newest(
+    series_ids: Sequence[int], metric: str, *, before_at: datetime | None = None
 ) -> dict[int, tuple[Sequence[float], tuple[float, ...]]]:
     """Return times (seconds since 1970) and values of the newest valid runs of each series, oldest first; one query.
 

@@ -11,7 +11,6 @@ from benchapp.catalog.metrics import (
     format_signed_percent,
     format_value,
     join_first,
-    list_detected_metrics,
 )
 from benchapp.charts.read.chart import ChartCell, ChartLine
 from benchapp.charts.read.matrix import Matrix, Omitted
@@ -97,10 +96,10 @@ def describe_changes(matrix: Matrix) -> Iterator[str]:
 
 def _find_open_changes(matrix: Matrix, *, is_regression: bool) -> list[tuple[float, str]]:
     """Return the cells with an open change in the metric, as (relative, place), the largest change first."""
-    found, detected = [], list_detected_metrics([matrix.metric.name])
+    found = []
     for panel, row, place, cell in matrix.walk():
         mark = cell.mark
-        if mark and mark.state == "open" and mark.metric in detected and mark.is_regression == is_regression:
+        if mark and mark.is_open_in(matrix.metric.name) and mark.is_regression == is_regression:
             where = describe_cell_place(matrix, row, place)
             found.append((mark.relative, f"{where}, {panel.label}" if panel.label else where))
     return sorted(found, key=lambda change: -abs(change[0]))

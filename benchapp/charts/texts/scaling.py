@@ -499,7 +499,10 @@ def describe_scaling(chart: ScalingChart, findings: Sequence[Finding]) -> str:
 
 
 def count_changed(chart: ScalingChart, count: int, noun: str) -> str:
-    """Return "11 of 20 values include a series with an open regression"; without series if each value is one."""
+    """Return "11 of 20 values include a series with an open regression"; without series if each value is one.
+
+    Changes of the metric, or of what is detected instead.
+    """
     several = any(len(cell.series_ids) > 1 for cell in chart.cells)
     verbs = ("includes a series with", "include a series with") if several else ("has", "have")
     return f"{count} of {chart.counts.filled} values {verbs[count > 1]} an open {noun}"

@@ -124,13 +124,11 @@ def _list_open_changes(chart: ScalingChart) -> Iterator[str]:
     for is_regression, noun in ((True, "regression"), (False, "improvement")):
         found = []
         for panel, line, place, cell in chart.walk():
-            mark = cell.mark
-            is_open = mark is not None and mark.state == "open" and not mark.is_regression
-            if cell.is_regressed if is_regression else is_open:
+            mark = cell.mark if cell.mark and cell.mark.is_open_in(chart.metric.base) else None
+            if cell.is_regressed if is_regression else mark and not mark.is_regression:
                 names = (line.label if len(panel.lines) > 1 else "", chart.x.settings[place], panel.label)
                 where = ", ".join(filter(None, names))
-                is_own = mark and (mark.metric, mark.is_regression) == (chart.metric.base, is_regression)
-                relative = mark.relative if mark and is_own else None
+                relative = mark.relative if mark and mark.is_regression == is_regression else None
                 size = f" ({format_signed_percent(relative)})" if relative is not None else ""
                 found.append((-abs(relative or 0), f"{where}{size}"))
         if found:

@@ -276,6 +276,12 @@ def measure_trend(values: Sequence[float]) -> Shift | None:
     return Shift(relative, low, high)
 
 
+def has_trend(values: Array) -> bool:
+    """Return whether the newest 120 values of a level have a clear slope, however small."""
+    trend = measure_trend(values.tolist())
+    return trend is not None and score_shift(trend, 0.0) > CLEAR_SCORE
+
+
 def remove_trend(values: Array, *, tolerated_change: float) -> Array:
     """Return the newest 120 values of a level without a slope beyond the tolerance; without such a slope the level.
 

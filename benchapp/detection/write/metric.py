@@ -19,6 +19,7 @@ from benchapp.detection.rules.baselines import (
     DetectedStep,
     describe_gradual_change,
     find_slope,
+    has_trend,
     remove_slope,
     remove_trend,
 )
@@ -160,7 +161,10 @@ def judge_metric(
         flat = np.concatenate((values[: slope.first], remove_slope(drifting)))
         profile = profile_noise(flat, [place for place in starts if place <= slope.first])
     if profile.smallest_change is not None and profile.smallest_change > _DIVIDED_FROM * smallest_change:
-        # Noise is that within levels, also within those that are too short for a change.
+        # Noise is that within levels, also within those that are too short for a change, and around a line that is too
+        # flat for a drift.
+        if slope is None and has_trend(values[start:]):
+            flat = np.concatenate((values[:start], remove_slope(values[start:])))
         profile = profile_noise(flat, [*starts, *find_distinct_levels(flat, smallest_change=smallest_change)])
     state = judge_state(profile, runs=len(values), wanted_change=_NOISY_FROM * smallest_change)
     return MetricResult(

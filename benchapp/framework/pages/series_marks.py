@@ -144,9 +144,9 @@ def make_level_sparkline(
 ) -> dict[str, str] | None:
     """Return values, oldest first, the newest at the right edge, with their levels; None without values.
 
-    Paths in a box of 240 × 48: the values as a line, the earlier levels and the current level as steps. steps: (index
-    of the first value, index behind the last, median) of each level, oldest first. The range of values and levels fills
-    the height if it is at least 10 % of their level. At most 60 values.
+    Paths in a box of 240 × 48, cut to where the values begin: the values as a line, the earlier levels and the current
+    level as steps. steps: (index of the first value, index behind the last, median) of each level, oldest first. The
+    range of values and levels fills the height if it is at least 10 % of their level. At most 60 values.
     """
     if not values:
         return None
@@ -161,7 +161,9 @@ def make_level_sparkline(
         f"M{left + _STEP * first - _STEP // 2} {round(bottom - median * factor)}h{_STEP * (end - first)}"
         for first, end, median in steps
     ]
+    start = left - _EDGE if len(values) > 1 else 0
     return {
+        "box": f"{start} 0 {HISTORY_WIDTH - start} {HISTORY_HEIGHT}",
         # A line of length 0 with round ends is a dot.
         "line": f"M{left} {heights[0]}{f'l{moves}' if moves else 'h0'}",
         "earlier": "".join(drawn[:-1]),

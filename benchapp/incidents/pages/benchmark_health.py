@@ -10,7 +10,14 @@ from django.utils import timezone
 from django.views.decorators.http import require_safe
 
 from benchapp.catalog.grammar import Filter, write_filter
-from benchapp.catalog.metrics import CATALOG, format_count, format_integer, format_percent, lower_label
+from benchapp.catalog.metrics import (
+    CATALOG,
+    JUDGED_METRICS,
+    format_count,
+    format_integer,
+    format_percent,
+    lower_label,
+)
 from benchapp.framework.pages.access import may_read
 from benchapp.framework.pages.filter_bar import (
     explain_empty,
@@ -30,6 +37,7 @@ from benchapp.incidents.read.benchmark_health import (
     HealthRow,
     read_benchmark_health,
 )
+from benchapp.incidents.read.incidents import IncidentFilter, Tab, count_tabs
 from benchapp.incidents.read.series_status import list_detection_status
 from benchapp.incidents.rules.benchmark_health import FINDING_SUMMARIES, PERIOD_DAYS, VerdictCounts
 from benchapp.models import SAMPLE_HOST, DetectionStatus, name_scopes
@@ -51,6 +59,10 @@ _NOUNS: Final[dict[HealthGrouping, str]] = {
     "host": "hosts and pools",
     "profile": "profiles",
 }
+_METRICS: Final = {name: CATALOG[name].label for name in JUDGED_METRICS}
+_OF_METRIC: Final = ("high-spread", "spread-increased", "two-states")
+# Also counted on the page of incidents, under the same filter and range.
+_INCIDENTS: Final = ((Tab.OPEN, "open"), (Tab.RECOVERED, "recovered"))
 _STATUSES: Final = {"": "Any", **{each.value: each.value.capitalize() for each in DetectionStatus}}
 
 
@@ -61,6 +73,7 @@ def benchmark_health(request: HttpRequest) -> HttpResponse:
     bar = make_filter_bar(request, fields="incidents/_health_fields.html")
     errors: list[str] = []
     grouping = read_choice(request.GET, "by", _GROUPINGS, errors, noun="grouping")
+    metric = read_choice(request.GET, "metric", _METRICS, errors)
     status = read_choice(request.GET, "status", _STATUSES, errors)
     time_range = read_time_range(request.GET, errors)
     page = read_page_number(request.GET, errors)
@@ -71,12 +84,14 @@ def benchmark_health(request: HttpRequest) -> HttpResponse:
         bar.filter,
         grouping=grouping,
         now=timezone.now(),
+        metric=metric,
         within=within,
         without=SAMPLE_HOST,
         offset=(page - 1) * FINDINGS_ON_A_PAGE,
         limit=FINDINGS_ON_A_PAGE,
     )
-    metrics, links = turn_page(
+    counts = count_tabs(IncidentFilter(match=bar.filter, from_at=time_range.from_at, to_at=time_range.to_at))
+    statuses, links = turn_page(
         request,
         errors,
         read=lambda after: list_detection_status(
@@ -94,19 +109,39 @@ def benchmark_health(request: HttpRequest) -> HttpResponse:
         "excluded": () if health.series_count else explain_empty(bar, has_series),
         "first_column": _GROUPINGS[grouping],
         "words": [
-            ("by", lower_label(_GROUPINGS[grouping]), "health-by"),
-            *([("status", _STATUSES[status], "health-status")] if status else []),
+            ("noise of", lower_label(_METRICS[metric]), "health-metric"),
+            ("· by", lower_label(_GROUPINGS[grouping]), "health-by"),
+            *([("· status", _STATUSES[status], "health-status")] if status else []),
         ],
+        "metric_choices": [(value, label, value == metric) for value, label in _METRICS.items()],
         "groupings": [(value, label, value == grouping) for value, label in _GROUPINGS.items()],
         "statuses": [(value, label, value == status) for value, label in _STATUSES.items()],
         "status": status,
         "shows_status": status or "after" in request.GET,
         "lines": [_describe_row(row, bar.filter, grouping) for row in health.rows],
-        "summary": f"{_count_findings(health)}{_summarize(health)}",
+        "found": _count_findings(health, _METRICS[metric]),
+        "elsewhere": [
+            (
+                f"{format_count(count, 'series')} in {lower_label(CATALOG[name].label)}",
+                keep_query(request.GET, metric=name, page=None),
+            )
+            for name, count in health.elsewhere
+        ],
+        "incidents": [
+            (
+                f"{format_integer(counts[tab])} {text}",
+                keep_query(request.GET, tab=tab, by=None, metric=None, status=None, page=None, after=None),
+            )
+            for tab, text in _INCIDENTS
+            if counts[tab] or tab == Tab.OPEN
+        ],
+        "series_query": keep_query(request.GET, by=None, metric=None, status=None, page=None, after=None),
+        "has_verdict": bool(health.total.verdicts.rated),
+        "summary": _summarize(health),
         "tables": _make_tables(health),
         "metrics": [
             (series, result, CATALOG[result.metric].short, describe_detection(result))
-            for series, result in metrics.items
+            for series, result in statuses.items
         ],
         "period_days": PERIOD_DAYS,
         "series_maximum": SERIES_MAXIMUM,
@@ -134,7 +169,8 @@ def _describe_row(row: HealthRow, filter: Filter, grouping: HealthGrouping) -> d
     if row.series is not None:
         name = row.series.workload_title
         detail = f"{row.series.scope_name} · {row.series.target_title}"
-        url = reverse("series", args=[row.series.id])
+        of = row.facts.metrics[:1] if row.facts.metrics != ("iops",) else ()
+        url = f"{reverse('series', args=[row.series.id])}{''.join(f'?metric={each}' for each in of)}"
     elif grouping == "host":
         name = name_scopes([row.key])
         kind, _, value = row.key.partition(":")
@@ -179,26 +215,25 @@ def _describe_proposal(proposed: HealthProposal) -> str:
     )
 
 
-def _count_findings(health: BenchmarkHealth) -> str:
-    """Return how many rows have each finding: "4 too noisy for detection, 1 never changed. "; "" without any."""
-    counts = [f"{format_integer(count)} {FINDING_SUMMARIES[code]}" for code, count in health.finding_counts]
-    return f"{', '.join(counts)}. " if counts else ""
+def _count_findings(health: BenchmarkHealth, metric: str) -> str:
+    """Return how many rows have each finding: "4 too noisy for detection in IOPS, 1 never changed."; "" without any."""
+    counts = [
+        f"{format_integer(count)} {FINDING_SUMMARIES[code]}{f' in {metric}' if code in _OF_METRIC else ''}"
+        for code, count in health.finding_counts
+    ]
+    return f"{', '.join(counts)}." if counts else ""
 
 
 def _summarize(health: BenchmarkHealth) -> str:
     """Return the precision of the period in a sentence."""
-    total = health.total
-    if not total.incident_count:
-        return f"No regressions were reported in the last {PERIOD_DAYS} days."
-    verb = "was" if total.incident_count == 1 else "were"
-    count = format_count(total.incident_count, "regression")
-    reported = f"{count} {verb} reported in the last {PERIOD_DAYS} days"
-    rated, noise = total.verdicts.rated, total.verdicts.noise
+    verdicts = health.total.verdicts
+    rated, noise = verdicts.rated, verdicts.noise
     if not rated:
-        return f"{reported}; none has a verdict yet."
-    precision = _format_precision(total.verdicts)
-    warning = " More than a third of them are noise." if total.verdicts.is_mostly_noise else ""
-    return f"{reported}; {rated} with a verdict: {rated - noise} true, {noise} noise (precision {precision}).{warning}"
+        return f"No verdict in the last {PERIOD_DAYS} days."
+    precision = _format_precision(verdicts)
+    warning = " More than a third of them are noise." if verdicts.is_mostly_noise else ""
+    counts = f"{rated - noise} true, {noise} noise (precision {precision})"
+    return f"{format_count(rated, 'verdict')} in the last {PERIOD_DAYS} days: {counts}.{warning}"
 
 
 def _format_precision(verdicts: VerdictCounts) -> str:

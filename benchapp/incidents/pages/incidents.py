@@ -1,6 +1,6 @@
 """The inbox of incidents and the page of one incident: its chart, affected series, affected matrix."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -12,8 +12,9 @@ from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 from django.views.decorators.http import require_safe
 
-from benchapp.catalog.metrics import CATALOG, format_count, format_integer, lower_label
+from benchapp.catalog.metrics import CATALOG, Metric, format_count, format_integer, lower_label
 from benchapp.charts.pages.history import HistoryRequest, make_series_figure, write_query
+from benchapp.charts.read.series_grid import read_newest
 from benchapp.framework.pages.access import can, may_read
 from benchapp.framework.pages.command_lines import format_curl_command
 from benchapp.framework.pages.filter_bar import (
@@ -26,6 +27,7 @@ from benchapp.framework.pages.filter_bar import (
 from benchapp.framework.pages.list_entries import turn_page
 from benchapp.framework.pages.page_context import find_visitor, make_base_url
 from benchapp.framework.pages.selection import KINDS
+from benchapp.framework.pages.series_marks import make_sparkline
 from benchapp.framework.pages.time_range import AskedRange, describe_bounds, read_time_range
 from benchapp.framework.times import name_zone, to_iso
 from benchapp.incidents.actions.undo import BULK_MAXIMUM, UNDOABLE
@@ -67,7 +69,7 @@ from benchapp.incidents.read.incidents import (
 )
 from benchapp.incidents.read.maintenance import list_mutes
 from benchapp.incidents.read.series_status import count_detection_status
-from benchapp.models import DetectionStatus, Incident, IncidentEvent, Role, Severity, Verdict
+from benchapp.models import DetectionStatus, Incident, IncidentEvent, Role, Severity, Verdict, name_scopes
 from benchapp.requests.pages.run_requests import make_request_panel
 from benchapp.requests.read.run_requests import RequestFilter, list_latest_runs
 from benchapp.series.read.dimension_values import has_series
@@ -77,13 +79,21 @@ _MARGIN_SHARE: Final = 0.1
 _MARGIN_MINIMUM: Final = timedelta(hours=1)
 
 
-def make_evidence(request: HttpRequest, change: ChangeRow, *, title: str) -> dict[str, Any]:
-    """Return the chart of one change with its data; queries: those of `make_series_figure`."""
+def make_evidence(request: HttpRequest, detail: IncidentDetail, *, title: str) -> dict[str, Any]:
+    """Return the chart of the largest change of each host or pool; queries: those of `make_series_figure`."""
+    change, *others = detail.of_scopes
     metric = CATALOG[change.metric]
     from_at = change.points_from_at
     if from_at is not None:
         from_at -= max((change.started_at - from_at) * _MARGIN_SHARE, _MARGIN_MINIMUM)
-    asked = HistoryRequest(metric=metric, ids=(change.series.id,), from_at=from_at, is_linked=False)
+    # A logarithmic axis: steps of the same size look alike, however fast the layouts are.
+    asked = HistoryRequest(
+        metric=metric,
+        ids=tuple(each.series.id for each in detail.of_scopes),
+        from_at=from_at,
+        is_log=bool(others),
+        is_linked=False,
+    )
     figure = make_series_figure(
         request,
         asked,
@@ -94,8 +104,23 @@ def make_evidence(request: HttpRequest, change: ChangeRow, *, title: str) -> dic
         "change": change,
         "metric": metric,
         "figure": figure,
-        "image_url": f"/api/v1/charts/incident.png?incident={change.incident_id}",
+        "heading": _name_evidence(detail, metric),
+        "image_url": figure.image_url
+        if others
+        else f"/api/v1/charts/incident.png?incident={change.incident_id}",
     }
+
+
+def _name_evidence(detail: IncidentDetail, metric: Metric) -> str:
+    """Return what the chart shows: "IOPS of db-09 to db-16, the most affected series of each: 8 of 64 series"."""
+    shown, total = detail.of_scopes, detail.row.series_count
+    places, count = name_scopes([each.series.scope for each in shown]), f"{len(shown)} of {total} series"
+    if len(shown) == 1:
+        title = f"{metric.label} of {shown[0].series.place}, {shown[0].series.workload_title}"
+        return f"{title}: the most affected of {total} series" if total > 1 else title
+    if len(shown) < len(detail.scopes):
+        return f"{metric.label} of {len(shown)} of {len(detail.scopes)} hosts or pools, the most affected: {count}"
+    return f"{metric.label} of {places}, the most affected series of each: {count}"
 
 
 # Shown at first, so that evidence and causes are near; a link shows all.
@@ -121,17 +146,31 @@ def read_affected_series_request(query: QueryDict, errors: list[str]) -> dict[st
 def make_affected_series(detail: IncidentDetail, asked: dict[str, Any], query: QueryDict) -> dict[str, Any]:
     """Return the table of the changes that were read."""
     total, shown = detail.change_count, len(detail.changes)
+    recent = _read_recent(detail.changes)
     is_all = asked["limit"] == _ALL_MAXIMUM
     has_choice = total > CHANGES_AT_FIRST
     count = format_count(total, "change")
     more = f"all {count}" if total <= _ALL_MAXIMUM else f"{format_integer(_ALL_MAXIMUM)} of {count}"
     return {
         "heads": tuple(_make_head(column, asked["order"], query) for column in ChangeColumn),
-        "lines": make_change_lines(detail.changes),
+        "lines": [
+            {**line, "line": make_sparkline(recent.get((line["row"].series.id, line["row"].metric), ()))}
+            for line in make_change_lines(detail.changes)
+        ],
         "summary": f"{format_integer(shown)} of {count}" if detail.changes_left_out else count,
         "show_url": f"{keep_query(query, changes=None if is_all else _ALL)}#cells" if has_choice else "",
         "show_text": f"Show {CHANGES_AT_FIRST} only" if is_all else f"Show {more}",
     }
+
+
+def _read_recent(changes: Sequence[ChangeRow]) -> dict[tuple[int, str], tuple[float, ...]]:
+    """Return the newest values of each series and metric, oldest first; one query for each metric."""
+    found = {}
+    for metric in {change.metric for change in changes}:
+        ids = [change.series.id for change in changes if change.metric == metric]
+        newest = read_newest(ids, metric)
+        found.update({(series_id, metric): values for series_id, (_, values) in newest.items()})
+    return found
 
 
 def _read_order(text: str | None, errors: list[str]) -> ChangeOrder:
@@ -332,7 +371,7 @@ def incident(request: HttpRequest, incident_id: int) -> HttpResponse:
         raise Http404(f"Incident {incident_id} does not exist.")
     row, largest = detail.row, detail.largest
     title = describe_incident(detail)
-    evidence = make_evidence(request, largest, title=title) if largest else None
+    evidence = make_evidence(request, detail, title=title) if largest else None
     context = {
         **_describe_visitor(request),
         "title": title,

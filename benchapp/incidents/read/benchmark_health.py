@@ -7,11 +7,11 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 
 from django.db import connection
-from django.db.models import Max, Q
+from django.db.models import Q
 
 from benchapp.catalog.dimensions import name_pattern
 from benchapp.catalog.grammar import Filter
-from benchapp.catalog.metrics import SMALLEST_CHANGES
+from benchapp.catalog.metrics import CATALOG, SMALLEST_CHANGES, list_detected_metrics
 from benchapp.detection.rules.levels import is_stale
 from benchapp.incidents.read.changes import SeriesName, name_series
 from benchapp.incidents.rules.benchmark_health import (
@@ -78,14 +78,16 @@ class BenchmarkHealth:
     """Findings of a page, and verdicts.
 
     rows: those with findings, most findings first, of the page. row_count: of all pages; healthy_count: without
-    findings; finding_counts: rows of all pages by the code of a finding, most first. series_count: series that were
-    looked at; is_cut: there are more. total: incidents of the period.
+    findings; finding_counts: rows of all pages by the code of a finding, most first. elsewhere: series with a finding
+    in another metric only, by metric. series_count: series that were looked at; is_cut: there are more. total:
+    incidents of the period.
     """
 
     rows: tuple[HealthRow, ...]
     row_count: int
     healthy_count: int
     finding_counts: tuple[tuple[str, int], ...]
+    elsewhere: tuple[tuple[str, int], ...]
     series_count: int
     is_cut: bool
     total: VerdictRow
@@ -101,12 +103,18 @@ class _SeriesFacts:
     pattern: str
     last_at: datetime
     is_stale: bool
-    is_noisy: bool
     is_buffered: bool
-    has_spread_increase: bool
-    has_two_states: bool
     is_unchanged: bool
+    noisy: tuple[str, ...]
+    wider: tuple[str, ...]
+    alternating: tuple[str, ...]
     smallest_detectable_change: float | None
+    elsewhere: frozenset[str]
+
+    @property
+    def varying(self) -> frozenset[str]:
+        """Return the metrics asked for with a finding."""
+        return frozenset((*self.noisy, *self.wider, *self.alternating))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,21 +136,23 @@ def read_benchmark_health(
     *,
     grouping: HealthGrouping,
     now: datetime,
+    metric: str = "iops",
     within: Q | None = None,
     without: str = "",
     offset: int = 0,
     limit: int = 100,
 ) -> BenchmarkHealth:
-    """Return findings about the series of a filter, grouped; seven queries, one more by profile.
+    """Return findings about the series of a filter, grouped; six queries, one more by profile.
 
     With detection policies also those of `read_thresholds`.
 
+    metric: the one whose noise is a finding, or what is detected instead; IOPS: or the elapsed time.
     within: a condition of Series, as a run in a time range. Series of retired hosts and of the host named `without` are
     left out: nobody expects runs of them.
     Incidents are those opened in the last PERIOD_DAYS, and open ones. At most SERIES_MAXIMUM series are read.
     """
     is_active = Q(host__isnull=True) | Q(host__retired_at__isnull=True) & ~Q(host__name=without)
-    series = _read_series(match_series(match) & is_active & (within or Q()), now=now)
+    series = _read_series(match_series(match) & is_active & (within or Q()), metric=metric, now=now)
     is_cut = len(series) > SERIES_MAXIMUM
     series = series[:SERIES_MAXIMUM]
     incidents = _read_incidents([each.id for each in series], now=now)
@@ -165,6 +175,7 @@ def read_benchmark_health(
         finding_counts=tuple(
             Counter(finding.code for row in problems for finding in row.findings).most_common()
         ),
+        elsewhere=tuple(Counter(name for each in series for name in sorted(each.elsewhere)).most_common()),
         series_count=len(series),
         is_cut=is_cut,
         total=VerdictRow("", len(recent), _count_verdicts(recent)),
@@ -174,22 +185,18 @@ def read_benchmark_health(
     )
 
 
-def _read_series(condition: Q, *, now: datetime) -> list[_SeriesFacts]:
+def _read_series(condition: Q, *, metric: str, now: datetime) -> list[_SeriesFacts]:
     found = Series.objects.filter(condition, measurement_count__gt=0).order_by("pk")
     columns = ("pk", "scope", "rw", "direction", "is_direct", "first_at", "last_at", "measurement_count")
     rows = list(found.values_list(*columns)[: SERIES_MAXIMUM + 1])
     ids = [row[0] for row in rows]
-    noisy = dict(
-        DetectionResult.objects.filter(series__in=ids, status=DetectionStatus.NOISY)
-        .values_list("series_id")
-        .annotate(smallest=Max("smallest_detectable_change"))
-        .order_by()
-    )
-    varying = DetectionResult.objects.filter(
-        Q(spread_increase__isnull=False) | Q(two_states__isnull=False), series__in=ids
-    ).values_list("series_id", "spread_increase", "two_states")
-    wider = {series_id for series_id, increase, _ in varying if increase is not None}
-    alternating = {series_id for series_id, _, states in varying if states is not None}
+    asked = list_detected_metrics([metric]) | ({"elapsed_s"} if metric == "iops" else set())
+    varying: dict[int, list[DetectionResult]] = defaultdict(list)
+    for result in DetectionResult.objects.filter(
+        Q(status=DetectionStatus.NOISY) | Q(spread_increase__isnull=False) | Q(two_states__isnull=False),
+        series__in=ids,
+    ).only("series_id", "metric", "status", "smallest_detectable_change", "spread_increase", "two_states"):
+        varying[result.series_id].append(result)
     changed = set(Change.objects.filter(series__in=ids).values_list("series_id", flat=True).distinct())
     return [
         _SeriesFacts(
@@ -198,15 +205,32 @@ def _read_series(condition: Q, *, now: datetime) -> list[_SeriesFacts]:
             pattern=name_pattern(rw, direction),
             last_at=last_at,
             is_stale=is_stale(first_at, last_at, n=count, now=now),
-            is_noisy=pk in noisy,
             is_buffered=is_direct is False,
-            has_spread_increase=pk in wider,
-            has_two_states=pk in alternating,
             is_unchanged=count >= RUNS_WITHOUT_CHANGE and pk not in changed,
-            smallest_detectable_change=noisy.get(pk),
+            **_find_variability(varying.get(pk, ()), asked),
         )
         for pk, scope, rw, direction, is_direct, first_at, last_at, count in rows
     ]
+
+
+def _find_variability(results: Collection[DetectionResult], asked: Collection[str]) -> dict[str, Any]:
+    """Return what varies of the metrics asked for, and the other metrics if none of these does."""
+    own = [each for each in results if each.metric in asked]
+    noisy = [each for each in own if each.status == DetectionStatus.NOISY]
+    return {
+        "noisy": tuple(each.metric for each in noisy),
+        "wider": tuple(each.metric for each in own if each.spread_increase is not None),
+        "alternating": tuple(each.metric for each in own if each.two_states is not None),
+        "smallest_detectable_change": max(
+            (
+                each.smallest_detectable_change
+                for each in noisy
+                if each.smallest_detectable_change is not None
+            ),
+            default=None,
+        ),
+        "elsewhere": frozenset(() if own else (each.metric for each in results)),
+    }
 
 
 def _read_incidents(series_ids: Sequence[int], *, now: datetime) -> list[_IncidentFacts]:
@@ -298,15 +322,16 @@ def _make_row(
     facts = HealthFacts(
         series_count=len(group),
         stale_count=sum(each.is_stale for each in group),
-        noisy_count=sum(each.is_noisy for each in group),
-        buffered_count=sum(each.is_noisy and each.is_buffered for each in group),
-        spread_increase_count=sum(each.has_spread_increase for each in group),
-        two_states_count=sum(each.has_two_states for each in group),
+        noisy_count=sum(bool(each.noisy) for each in group),
+        buffered_count=sum(bool(each.noisy) and each.is_buffered for each in group),
+        spread_increase_count=sum(bool(each.wider) for each in group),
+        two_states_count=sum(bool(each.alternating) for each in group),
         unchanged_count=sum(each.is_unchanged for each in group),
         incident_count=len(recent),
         unresolved_count=sum(incident.is_open and incident.opened_at < overdue for incident in incidents),
         verdicts=_count_verdicts(recent),
         smallest_detectable_change=max(sizes, default=None),
+        metrics=tuple(name for name in CATALOG if any(name in each.varying for each in group)),
     )
     last_at = max(each.last_at for each in group)
     of_group = {each.id: thresholds[each.id] for each in group if each.id in thresholds}

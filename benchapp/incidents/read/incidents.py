@@ -86,8 +86,9 @@ class IncidentDetail:
     """One incident. changes: in the order asked for; changes_left_out: how many more there are.
 
     Live changes are those not withdrawn. largest: None without live changes. scopes, workloads: of the live changes,
-    without duplicates; workloads as "4k random read": one if it is that of all. live_count: changes of all metrics.
-    events: oldest first.
+    without duplicates; workloads as "4k random read": one if it is that of all. of_scopes: the largest change of each
+    scope in the metric of the largest, of its workload if possible, the largest first, at most SCOPES_SHOWN.
+    live_count: changes of all metrics. events: oldest first.
     """
 
     row: Incident
@@ -96,6 +97,7 @@ class IncidentDetail:
     largest: ChangeRow | None
     scopes: tuple[str, ...]
     workloads: tuple[str, ...]
+    of_scopes: tuple[ChangeRow, ...]
     live_count: int
     events: tuple[IncidentEvent, ...]
 
@@ -105,6 +107,8 @@ class IncidentDetail:
         return len(self.changes) + self.changes_left_out
 
 
+# As many as a history has lines.
+SCOPES_SHOWN: Final = 12
 # Workloads whose titles are compared; of more it is not known that all have the same.
 _WORKLOADS_MAXIMUM: Final = 50
 
@@ -129,6 +133,10 @@ class _Key(NamedTuple):
     def size(self) -> float:
         # Relative to the metric's threshold: 15 % of IOPS outweigh 20 % of p99 latency.
         return measure_multiple(self.relative, SMALLEST_CHANGES[self.metric])
+
+
+def _name_workload(key: _Key) -> tuple[int, str]:
+    return key.workload_id, key.direction
 
 
 _METRICS: Final = {name: place for place, name in enumerate(CATALOG)}
@@ -239,7 +247,8 @@ def _make_detail(
     samples = {(key.workload_id, key.direction): key.id for key in reversed(live)}
     if len(samples) > _WORKLOADS_MAXIMUM:
         samples = {}
-    wanted = {*(key.id for key in (*shown, *live[:1])), *samples.values()}
+    of_scopes = _choose_of_scopes(live) if live else []
+    wanted = {*(key.id for key in (*shown, *of_scopes)), *samples.values()}
     rows = {row.id: row for row in read_change_rows(Change.objects.filter(pk__in=wanted))} if wanted else {}
     titles = (rows[pk].series.workload_title for pk in samples.values() if pk in rows)
     return IncidentDetail(
@@ -249,9 +258,19 @@ def _make_detail(
         largest=rows.get(live[0].id) if live else None,
         scopes=tuple(dict.fromkeys(key.scope for key in live)),
         workloads=tuple(dict.fromkeys(title.split(" · ")[0] for title in titles))[:2],
+        of_scopes=tuple(rows[key.id] for key in of_scopes if key.id in rows),
         live_count=len(live),
         events=events,
     )
+
+
+def _choose_of_scopes(live: Sequence[_Key]) -> list[_Key]:
+    """Return a change of each scope, that of the largest first. live: the largest first."""
+    found: dict[str, _Key] = {}
+    alike = [key for key in live if key.metric == live[0].metric]
+    for key in sorted(alike, key=lambda key: _name_workload(key) != _name_workload(live[0])):
+        found.setdefault(key.scope, key)
+    return list(found.values())[:SCOPES_SHOWN]
 
 
 def list_incidents_by_id(incident_ids: Sequence[int]) -> list[Incident]:

@@ -14,7 +14,7 @@ from django.utils import timezone
 from msgspec import Meta
 
 from benchapp.catalog.grammar import Filter
-from benchapp.catalog.metrics import SMALLEST_CHANGES, find_detected_metric, list_detected_metrics
+from benchapp.catalog.metrics import CATALOG, SMALLEST_CHANGES, find_detected_metric, list_detected_metrics
 from benchapp.detection.rules.baselines import DRIFT_RUNS_MINIMUM
 from benchapp.detection.rules.levels import INTERVAL_FROM, INTERVALS, STALE_AFTER
 from benchapp.framework.read.binary_columns import fetch_rows, write_ids
@@ -49,27 +49,20 @@ _READ_SERIES: Final = (
     " AND change.series_id IN (SELECT unnest(%s::bigint[])) AND change.state = ANY(%s)"
     f" AND {STATED_CHANGE} ORDER BY change.series_id, change.started_at, change.id"
 )
-_COUNT_REGRESSIONS: Final = (
-    "SELECT count(DISTINCT change.series_id)"  # noqa: S608
-    " FROM benchapp_change change JOIN benchapp_incident incident ON incident.id = change.incident_id"
-    f" WHERE {IS_OPEN} AND change.metric = %s AND change.is_regression AND change.state = ANY(%s)"
-    " AND change.series_id IN (SELECT unnest(%s::bigint[]))"
-)
-_READ_BEFORE: Final = (
-    "SELECT DISTINCT ON (level.series_id) level.series_id, level.median, level.p10, level.p90, level.n, level.to_at"  # noqa: S608
-    " FROM benchapp_level level JOIN (SELECT change.series_id, min(change.started_at) AS started_at"
-    "  FROM benchapp_change change JOIN benchapp_incident incident ON incident.id = change.incident_id"
-    f"  WHERE {IS_OPEN} AND {STATED_CHANGE} AND change.is_regression AND change.state = ANY(%s)"
-    "  AND change.metric = ANY(%s)"
-    "  AND change.series_id IN (SELECT unnest(%s::bigint[])) GROUP BY change.series_id"
-    " ) AS regressed ON regressed.series_id = level.series_id"
-    " WHERE level.metric = %s AND NOT level.is_current AND level.from_at < regressed.started_at"
-    " ORDER BY level.series_id, level.from_at DESC"
-)
 _OF_OPEN_REGRESSIONS: Final = (
     " FROM benchapp_change change JOIN benchapp_incident incident ON incident.id = change.incident_id"
     " JOIN benchapp_series series ON series.id = change.series_id"
     f" WHERE change.state = ANY(%s) AND change.is_regression AND {IS_OPEN} AND {STATED_CHANGE}"
+)
+_IN_METRICS: Final = " AND change.metric = ANY(%s) AND change.series_id IN (SELECT unnest(%s::bigint[]))"
+_COUNT_REGRESSIONS: Final = f"SELECT count(DISTINCT change.series_id){_OF_OPEN_REGRESSIONS}{_IN_METRICS}"
+_READ_BEFORE: Final = (
+    "SELECT DISTINCT ON (level.series_id) level.series_id, level.median, level.p10, level.p90, level.n, level.to_at"  # noqa: S608
+    " FROM benchapp_level level JOIN (SELECT change.series_id, min(change.started_at) AS started_at"
+    f" {_OF_OPEN_REGRESSIONS}{_IN_METRICS} GROUP BY change.series_id"
+    " ) AS regressed ON regressed.series_id = level.series_id"
+    " WHERE level.metric = %s AND NOT level.is_current AND level.from_at < regressed.started_at"
+    " ORDER BY level.series_id, level.from_at DESC"
 )
 _READ_SCOPES: Final = (
     "SELECT series.scope, series.id, change.id, change.incident_id, change.metric, change.is_regression,"
@@ -99,22 +92,33 @@ class SeriesMark:
     relative: float
     started_at: datetime
 
+    def is_open_in(self, metric: str | None) -> bool:
+        """Return whether it is an open change of a metric, or of what is detected instead; None: of any metric."""
+        return self.state == "open" and (metric is None or self.metric in list_detected_metrics([metric]))
 
-def read_series_marks(series_ids: Sequence[int], *, metric: str) -> dict[int, SeriesMark]:
+    def is_worse_in(self, metric: str | None) -> bool:
+        """Return whether its series has an open regression of a metric: what pages and answers count."""
+        return self.is_regression and self.is_open_in(metric)
+
+
+def read_series_marks(series_ids: Sequence[int], *, metric: str | None) -> dict[int, SeriesMark]:
     """Return the mark of each series that has one, by series id; one query.
 
-    Changes of the metric come before those of others, open ones before accepted, muted and recovered ones, later ones
-    before earlier ones. An accepted or muted change marks its series until the next change of that metric.
+    Changes of the metric and of what is detected instead come before those of others, open regressions before open
+    improvements, accepted, muted and recovered changes, later ones before earlier ones. An accepted or muted change
+    marks its series until the next change of that metric. metric: None if all are alike, then by their order.
     """
     if not series_ids:
         return {}
     rows = fetch_rows(
         _READ_SERIES, [_UNRESOLVED, Verdict.EXPECTED.value, metric, write_ids(series_ids), LIVE]
     )
-    best: dict[int, tuple[tuple[int, int], SeriesMark]] = {}
+    detected = set(CATALOG) if metric is None else list_detected_metrics([metric])
+    places = {name: place if metric is None else 0 for place, name in enumerate(CATALOG)}
+    best: dict[int, tuple[tuple[bool, int, bool, int], SeriesMark]] = {}
     for series_id, change_id, incident_id, of, is_regression, relative, started_at, *about in rows:
         state = _find_state(*about)
-        rank = (int(of != metric), _ORDER[state])
+        rank = (of not in detected, _ORDER[state], state == "open" and not is_regression, places[of])
         if series_id not in best or rank <= best[series_id][0]:
             best[series_id] = (
                 rank,
@@ -131,11 +135,12 @@ def list_open_incidents(series_ids: Iterable[int], marks: Mapping[int, SeriesMar
     return tuple(sorted(found, reverse=True))
 
 
-def count_open_regressions(series_ids: Sequence[int], *, metric: str) -> int:
-    """Return how many of these series have an open regression of this metric; one query."""
+def count_open_regressions(series_ids: Sequence[int], *, metric: str | None) -> int:
+    """Return how many of these series are worse in a metric (`SeriesMark.is_worse_in`); one query."""
     if not series_ids:
         return 0
-    ((count,),) = fetch_rows(_COUNT_REGRESSIONS, [metric, LIVE, write_ids(series_ids)])
+    detected = sorted(CATALOG if metric is None else list_detected_metrics([metric]))
+    ((count,),) = fetch_rows(_COUNT_REGRESSIONS, [LIVE, detected, write_ids(series_ids)])
     return int(count)
 
 
@@ -147,10 +152,7 @@ def list_worse(series: QuerySet[Series], *, metric: str) -> list[SeriesMark]:
     regressed = RawSQL(_REGRESSED_SERIES, [LIVE])  # noqa: S611
     found = series.order_by().filter(pk__in=regressed).values_list("pk", flat=True)
     marks = read_series_marks(list(found), metric=metric).values()
-    detected = list_detected_metrics([metric])
-    worse = [
-        mark for mark in marks if mark.state == "open" and mark.is_regression and mark.metric in detected
-    ]
+    worse = [mark for mark in marks if mark.is_worse_in(metric)]
     return sorted(worse, key=lambda mark: (*rank_mark(mark), mark.series_id))
 
 
@@ -178,7 +180,7 @@ def read_levels_before(marks: Mapping[int, SeriesMark], *, metric: str) -> dict[
 
     marks: of `read_series_marks`. Of a series whose runs are a single level, as of a drift, there is none.
     """
-    regressed = [mark.series_id for mark in marks.values() if mark.state == "open" and mark.is_regression]
+    regressed = [mark.series_id for mark in marks.values() if mark.is_worse_in(metric)]
     if not regressed:
         return {}
     detected = sorted(list_detected_metrics([metric]))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Final
 
-from benchapp.catalog.metrics import format_percent
+from benchapp.catalog.metrics import CATALOG, format_percent, lower_label
 
 PERIOD_DAYS: Final = 90
 # Incidents of one series in the period: more than one a month.
@@ -65,9 +65,9 @@ class VerdictCounts:
 class HealthFacts:
     """What is known about one series, or about all series of a host or profile.
 
-    stale_count: series without a recent run. noisy_count: series with a metric too noisy for detection,
-    of which buffered_count do not use direct I/O.
-    spread_increase_count, two_states_count: series with a metric whose spread increased, or that has two states.
+    stale_count: series without a recent run. noisy_count: series too noisy for detection in the metrics asked for,
+    buffered_count of these do not use direct I/O. spread_increase_count, two_states_count: series whose spread
+    increased, or that have two states, in these metrics. metrics: the ones with such a finding.
     unchanged_count: series of RUNS_WITHOUT_CHANGE runs or more in which no change was ever detected.
     incident_count: incidents of the period. unresolved_count: open ones older than UNRESOLVED_DAYS.
     smallest_detectable_change: the largest of these series, relative; None if unknown.
@@ -84,6 +84,12 @@ class HealthFacts:
     unresolved_count: int
     verdicts: VerdictCounts
     smallest_detectable_change: float | None
+    metrics: tuple[str, ...]
+
+    @property
+    def metrics_text(self) -> str:
+        """Return "IOPS" or "IOPS and elapsed time"."""
+        return " and ".join(lower_label(CATALOG[name].label) for name in self.metrics)
 
     @property
     def is_group(self) -> bool:
@@ -181,7 +187,7 @@ def _find_noisy(facts: HealthFacts) -> HealthFinding | None:
     steps = ["Run longer or with a ramp time", *(["use direct I/O"] if facts.buffered_count else [])]
     return HealthFinding(
         "high-spread",
-        f"{which}too noisy for detection{size}",
+        f"{which}too noisy for detection in {facts.metrics_text}{size}",
         f"{', '.join(steps)}, and repeat runs.",
     )
 
@@ -193,7 +199,7 @@ def _find_spread_increase(facts: HealthFacts) -> HealthFinding | None:
     which = f" in {count} of {facts.series_count} series" if facts.is_group else ""
     return HealthFinding(
         "spread-increased",
-        f"the standard deviation increased{which}",
+        f"the standard deviation of {facts.metrics_text} increased{which}",
         "Compare the environment before and after, and look for other load on the host or its storage.",
     )
 
@@ -205,7 +211,7 @@ def _find_two_states(facts: HealthFacts) -> HealthFinding | None:
     which = f"{count} of {facts.series_count} series alternate" if facts.is_group else "alternates"
     return HealthFinding(
         "two-states",
-        f"{which} between two states",
+        f"{which} between two states of {facts.metrics_text}",
         "Look for what differs between the runs of both: cache, burst credits, placement, time of day.",
     )
 

@@ -190,7 +190,6 @@ class Load:
 
 
 _METRICS: Final = ("iops", "bandwidth_bytes_per_s", "latency_p99_ns")
-_MAIN_METRIC: Final = "iops"
 # One broken host does not decide; half of the hosts do.
 _ODD_BELOW: Final = 0.5
 
@@ -414,8 +413,8 @@ class _Answers:
         question: LayoutQuestion,
         price_list: PriceList,
     ) -> None:
-        marks = read_series_marks(table.array("series_id").tolist(), metric=_MAIN_METRIC)
-        regressed = [each for each, mark in marks.items() if mark.state == "open" and mark.is_regression]
+        marks = read_series_marks(table.array("series_id").tolist(), metric=None)
+        regressed = [each for each, mark in marks.items() if mark.is_worse_in(None)]
         is_regressed = np.isin(table.array("series_id"), regressed)
         is_odd = _find_odd(table, is_regressed, _list_load_names(question))
         collector = _LoadCollector(table, levels, question)

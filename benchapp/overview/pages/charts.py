@@ -95,7 +95,7 @@ def name_range(days: DayRange) -> str:
 
 
 def describe_regressed(found: RegressedDays) -> str:
-    """Return the finding: "24 of 998 series are worse than their earlier level"."""
+    """Return the finding: "24 of 998 series are worse than their earlier level in a metric"."""
     last = found.days[-1]
     count = last.open if found.range.is_open else last.open + last.ended
     if found.series_count > SERIES_COUNTED_MAXIMUM:
@@ -104,7 +104,7 @@ def describe_regressed(found: RegressedDays) -> str:
         total = format_count(found.series_count, "series")
     verb = ("is" if count == 1 else "are") if found.range.is_open else ("was" if count == 1 else "were")
     level = "its earlier level" if count == 1 else "their earlier level"
-    return f"{format_integer(count)} of {total} {verb} worse than {level}"
+    return f"{format_integer(count)} of {total} {verb} worse than {level} in a metric"
 
 
 def _list_steps(found: RegressedDays) -> list[tuple[str, str, str]]:

@@ -515,8 +515,8 @@ class StatusBadge(ApiView):
 
 def describe_status(series_ids: list[int], *, metric: str | None, label: str | None) -> StatusText:
     """Return the text of a status badge; three queries at most."""
-    marks = read_series_marks(series_ids, metric=metric or "iops")
-    regressed = [mark for mark in marks.values() if mark.state == "open" and mark.is_regression]
+    marks = read_series_marks(series_ids, metric=metric)
+    regressed = [mark for mark in marks.values() if mark.is_worse_in(metric)]
     if len(series_ids) == 1:
         return _describe_one(series_ids[0], regressed, metric=metric, label=label)
     name = label or (CATALOG[metric].label if metric else "benchmarks")

@@ -510,7 +510,7 @@ def _make_figure(
     )
 
 
-def _read_mark(series_id: int, metric: str) -> SeriesMark | None:
+def _read_mark(series_id: int, metric: str | None) -> SeriesMark | None:
     return read_series_marks([series_id], metric=metric).get(series_id)
 
 
@@ -524,10 +524,7 @@ def _choose_metric(rows: Sequence[SeriesRow], metrics: Sequence[Metric]) -> Metr
     """Return the default metric: of one series that of its open incident, the first one if several are open."""
     if len(rows) != 1:
         return metrics[0]
-    mark = _read_mark(rows[0].id, metrics[0].name)
-    if mark is not None and mark.state != "open" and mark.metric == metrics[0].name:
-        # It hides an open one of another metric.
-        mark = _read_mark(rows[0].id, "")
+    mark = _read_mark(rows[0].id, None)
     name = mark.metric if mark is not None and mark.state == "open" else ""
     return next((metric for metric in metrics if metric.name == name), metrics[0])
 

@@ -250,12 +250,13 @@ def _describe_previous(level: LevelRow | None, metric: Metric) -> str:
 
 
 def _format_title(grid: SeriesGrid, span: LevelRange) -> str:
-    """Return how many series match, and how many of them have regressed."""
+    """Return how many series match, how many have an open regression, and how many of these in the metric shown."""
     if not grid.total:
         return "No series"
     count = format_count(grid.total, "most recently measured series" if grid.is_cut else "series")
     if span.to_at:
         return count
-    if not grid.marked:
+    if not grid.worse:
         return f"{count}, none with an open regression"
-    return f"{count}, {format_integer(grid.marked)} with an open regression"
+    shown = "" if grid.marked == grid.worse else f", {format_integer(grid.marked)} in {grid.metric.label}"
+    return f"{count}, {format_integer(grid.worse)} with an open regression{shown}"

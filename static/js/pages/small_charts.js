@@ -35,9 +35,10 @@ function startChart(svg, { axis, isFirst }) {
   const element = svg.parentElement;
   const getAxis = () => {
     const [outer, own] = [element, svg].map((each) => each.getBoundingClientRect());
-    const scale = own.width / svg.viewBox.baseVal.width;
+    const { x, width } = svg.viewBox.baseVal;
+    const scale = own.width / width;
     const [left, top] = [own.left - outer.left - element.clientLeft, own.top - outer.top - element.clientTop];
-    return { ...axis, left: left + axis.left * scale, right: left + axis.right * scale, top, bottom: top + own.height * axis.bottom };
+    return { ...axis, left: left + (axis.left - x) * scale, right: left + (axis.right - x) * scale, top, bottom: top + own.height * axis.bottom };
   };
   const goTo = (range) => range && location.assign(setParameters(location.href, { from: axis.write(range.from), to: axis.write(range.to), page: null }));
   // One of them takes the page along.

@@ -3,8 +3,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from benchapp.models import IncidentState, Verdict
-from tests.factories import make_change, make_host, make_incident, make_series
+from benchapp.models import DetectionStatus, IncidentState, Verdict
+from tests.factories import make_change, make_detection_result, make_host, make_incident, make_series
 from tests.pages import Page
 
 pytestmark = pytest.mark.django_db
@@ -95,4 +95,30 @@ def test_empty_installation_leads_to_hosts(viewer):
     page = viewer.get(URL).content.decode()
 
     assert "No series yet" in page
-    assert "No regressions were reported" in page
+    assert "0 open" in page
+
+
+def test_noise_is_of_the_metric_shown_and_leads_to_the_other(viewer):
+    series = make_series([1.0], start_at=timezone.now())
+    make_detection_result(
+        series, metric="latency_p99_ns", status=DetectionStatus.NOISY, smallest_detectable_change=0.94
+    )
+
+    usual = Page(viewer.get(URL))
+    tail = Page(viewer.get(f"{URL}?metric=latency_p99_ns"))
+
+    assert "no findings in 1 series Noise in other metrics: 1 series in p99 latency." in usual.words
+    assert "?metric=latency_p99_ns" in usual.links
+    assert "Too noisy for detection in p99 latency; the smallest detectable change is 94 %." in tail.words
+    assert f"/series/{series.pk}/?metric=latency_p99_ns" in tail.links
+
+
+def test_incidents_without_a_verdict_lead_to_them_and_their_series(viewer):
+    series = make_series([1.0], start_at=timezone.now())
+    make_incident(changes=[make_change(series)], opened_at=timezone.now())
+
+    page = Page(viewer.get(f"{URL}?q=host:{series.scope.removeprefix('host:')}&metric=iops&by=host"))
+
+    query = f"q=host%3A{series.scope.removeprefix('host:')}"
+    assert "Regressions: 1 open. No verdict in the last 90 days. Series of these regressions" in page.words
+    assert {f"/incidents/?{query}&tab=open", f"/series/?{query}"} <= set(page.links)

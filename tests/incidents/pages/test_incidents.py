@@ -182,13 +182,31 @@ def test_page_has_the_history_that_it_draws(viewer: Client) -> None:
     assert [point["iops"] for point in document["points"]] == [1000.0] * 8 + [850.0] * 4
 
 
+def test_chart_has_the_most_affected_series_of_each_host(viewer: Client) -> None:
+    changes = []
+    for number in (1, 2):
+        host = make_host(f"db-{number}")
+        for depth, after in ((8, 900.0 - number), (16, 800.0 + number)):
+            series = make_series([1000.0] * 3, host=host, workload=make_workload(iodepth=depth))
+            changes.append(make_change(series, after=after))
+    incident = make_incident(changes=changes, scope="", metric="iops")
+
+    page = read_one(viewer, incident)
+
+    assert "IOPS of db-1 and db-2, the most affected series of each: 2 of 4 series (all)" in page.words
+    document = json.loads(page.scripts["history-document"])
+    # The one of db-1 with the largest change, and of db-2 that with the same workload.
+    assert {point["series"] for point in document["points"]} == {changes[1].series_id, changes[3].series_id}
+    assert sum(tag == "polyline" for tag, _ in page.tags) == 4
+
+
 def test_page_takes_few_queries_however_many_changes(viewer: Client, django_assert_num_queries) -> None:
     series = [make_series([1000.0] * 3) for _ in range(5)]
     incident = make_incident(changes=[make_change(each) for each in series])
 
-    # session, person, incident, its series, order of the changes, changes, events, history (11), matrix (3),
-    # mutes, bar, requests
-    with django_assert_num_queries(23):
+    # session, person, incident, its series, order of the changes, changes, events, history (11), newest values,
+    # matrix (3), mutes, bar, requests
+    with django_assert_num_queries(24):
         read_one(viewer, incident)
 
 

@@ -18,7 +18,7 @@ from benchapp.incidents.read.series_status import (
     read_series_marks,
 )
 from benchapp.judge import judge_series
-from benchapp.models import Incident, Series
+from benchapp.models import Incident, IncidentState, Series, Verdict
 from benchapp.overview.read.search import search_incidents
 from benchapp.storage.read.hosts import count_totals
 from tests.detection.write.judging import make_level
@@ -29,15 +29,16 @@ pytestmark = pytest.mark.django_db
 DAY = timedelta(days=1)
 
 
-def plant(host: str) -> tuple[Series, Incident]:
-    """Plant a series with a regression of high severity."""
+def plant(host: str, *, metric: str = "iops") -> tuple[Series, Incident]:
+    """Plant a series with a regression of high severity in one metric."""
     series = make_series(
         make_level(1000.0, 30), host=make_host(host), start_at=timezone.now() - 30 * DAY, step=DAY
     )
     judge_series([series.pk])
-    change = make_change(series, after=750.0)
+    change = make_change(series, after=750.0, metric=metric, is_regression=True)
     incident = make_incident(
         changes=[change],
+        metric=metric,
         scope=series.scope,
         severity="high",
         title=f"lower on {host}",
@@ -111,3 +112,44 @@ def test_lists_of_the_api_have_each_once(
 
     assert sorted(row["title"] for row in rows) == titles
     assert all(row["is_open"] is (row["title"] == "lower on db-1") for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [
+        ("/hosts/", "2 with open regressions"),
+        ("/overview/charts/regressions/", "2 of 2 series are worse than their earlier level in a metric"),
+        ("/series/", "2 series, 2 with an open regression, 1 in IOPS"),
+        ("/series/?metric=latency_p99_ns", "2 series, 2 with an open regression, 1 in p99 latency"),
+        ("/scaling/?metric=iops&x=host", "1 of 2 values has an open regression"),
+        ("/matrix/?metric=iops&x=host&rows=pattern", "1 of 2 combinations is worse"),
+        ("/history/?metric=iops", "1 of 2 series got worse: IOPS"),
+        ("/history/?metric=latency_p99_ns", "1 of 2 series got worse: p99 latency"),
+        ("/api/v1/status-badge?format=svg", "benchmarks: 2 of 2 series regressed"),
+        ("/api/v1/status-badge?format=svg&metric=iops", "IOPS: 1 of 2 series regressed"),
+        ("/api/v1/status-badge?format=svg&metric=latency_p99_9_ns", "p99.9 latency: 1 of 2 series regressed"),
+    ],
+)
+def test_count_is_of_any_metric_or_names_the_one(path: str, sentence: str, viewer: Client) -> None:
+    plant("db-1")
+    plant("db-3", metric="latency_p99_ns")
+
+    assert sentence in Page(viewer.get(path)).words
+
+
+def test_accepted_change_hides_no_regression_of_another_metric(viewer: Client) -> None:
+    series, incident = plant("db-1")
+    Incident.objects.filter(pk=incident.pk).update(state=IncidentState.RESOLVED, verdict=Verdict.EXPECTED)
+    tail = make_change(series, metric="latency_p99_ns", is_regression=True)
+    make_incident(changes=[tail], metric="latency_p99_ns")
+
+    assert read_series_marks([series.pk], metric="iops")[series.pk].state == "accepted"
+    assert "1 with an open regression, 0 in IOPS" in Page(viewer.get("/series/")).words
+
+
+def test_open_improvement_after_a_regression_hides_it_nowhere() -> None:
+    series, _ = plant("db-1")
+    make_incident(changes=[make_change(series, at=series.last_at - DAY, after=1100.0)], is_regression=False)
+
+    assert read_series_marks([series.pk], metric="bandwidth_bytes_per_s")[series.pk].is_worse_in("iops")
+    assert count_open_regressions([series.pk], metric="bandwidth_bytes_per_s") == 1

@@ -167,13 +167,19 @@ def test_larger_spread_and_two_states_of_a_metric_are_findings():
     wider, alternating = make_series([1.0]), make_series([1.0])
     make_detection_result(wider, spread_increase={"from_at": NOON.isoformat(), "before": 0.02, "after": 0.08})
     make_detection_result(alternating, two_states={"low": 8.0, "high": 10.0})
+    make_detection_result(alternating, metric="elapsed_s", status=DetectionStatus.NOISY)
 
-    assert codes_of(read()) == {str(wider.pk): ["spread-increased"], str(alternating.pk): ["two-states"]}
+    assert codes_of(read()) == {
+        str(alternating.pk): ["high-spread", "two-states"],
+        str(wider.pk): ["spread-increased"],
+    }
+    assert codes_of(read(metric="latency_p99_ns")) == {}
+    assert read(metric="latency_p99_ns").elsewhere == (("iops", 2), ("elapsed_s", 1))
 
 
 def test_queries_do_not_depend_on_the_number_of_series(django_assert_num_queries):
     for _ in range(4):
         make_series([1.0], start_at=NOON - timedelta(days=60))
 
-    with django_assert_num_queries(7):
+    with django_assert_num_queries(6):
         read()

@@ -578,6 +578,43 @@ def test_every_count_of_open_incidents_is_that_of_the_api(fleet: Fleet, viewer: 
     assert known == open_ids
 
 
+def test_every_count_of_series_that_are_worse_is_the_same(fleet: Fleet, viewer: Client) -> None:
+    def count(pattern: str, path: str, **query: Any) -> int:
+        shown = re.search(pattern, read_page(viewer, path, **query))
+        assert shown, path
+        return int(re.sub(r"\D", "", shown[1]) or 0)
+
+    worse = count(r"series, ([0-9]+|none) with an open regression", "/series/")
+    in_iops = (
+        count(r"([0-9]+) of [0-9\u2009]+ series got worse: IOPS", "/history/", metric="iops") if worse else 0
+    )
+
+    assert (
+        count(r"([0-9]+) of [0-9\u2009]+ series (?:is|are) worse", "/overview/charts/regressions/") == worse
+    )
+    badge = {"format": "svg", "metric": "iops"}
+    regressed = r": ([0-9]+) of [0-9\u2009]+ series regressed" if worse else r"series, no regression()"
+    assert count(regressed, "/api/v1/status-badge", format="svg") == worse
+    assert count(regressed, "/api/v1/status-badge", **badge) == in_iops
+    cells = read_json(viewer, "/api/v1/scaling", x="host", color="volume_type", metric="iops")["cells"]
+    assert sum(cell["regressed_count"] for cell in cells) <= in_iops
+
+
+def test_benchmark_health_has_the_incidents_and_the_noise_of_the_other_pages(
+    fleet: Fleet, viewer: Client
+) -> None:
+    counts = viewer.get("/incidents/").context["tabs"]
+    words = read_page(viewer, "/incidents/health/")
+    noise = read_page(viewer, "/incidents/health/", metric="latency_p99_ns")
+
+    assert f"Regressions: {counts[0]['count']} open" in words
+    # The planted noise is small, also around the drifts.
+    assert "too noisy" not in words + noise
+    drifting = [each.id for each in fleet.series if each.is_drifting]
+    for result in DetectionResult.objects.filter(series__in=drifting):
+        assert (result.smallest_detectable_change or 0) < 0.3, result
+
+
 def test_changes_of_a_week_are_the_series_with_a_planted_step(fleet: Fleet, viewer: Client) -> None:
     kinds: dict[str, dict[str, set[int]]] = defaultdict(lambda: defaultdict(set))
     for each in list_steady(fleet):

@@ -65,9 +65,9 @@ def test_list_asks_as_much_for_many_series_as_for_one(viewer: Client, django_ass
     for number in range(5):
         add_series([1.0], host=make_host(f"db-{number}"))
 
-    # Session, person, sample, marks, series, their last points, levels, new incidents of the bar. The sorted
-    # series and their values are read beside Django's cursor.
-    with django_assert_num_queries(9):
+    # Session, person, sample, marks, open regressions, series, their last points, levels, new incidents of the bar.
+    # The sorted series and their values are read beside Django's cursor.
+    with django_assert_num_queries(10):
         viewer.get(reverse("series_list"))
 
 

@@ -263,7 +263,7 @@ def test_number_of_queries_does_not_grow(viewer: Client, django_assert_num_queri
         add_changed(f"db-{number:02}", after=800.0)
 
     for view in ("grid", "table"):
-        with django_assert_num_queries(9):
+        with django_assert_num_queries(10):
             viewer.get(reverse("series_list"), {"view": view})
 
 
