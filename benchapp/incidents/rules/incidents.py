@@ -193,37 +193,32 @@ def _summarize(changes: Sequence[ChangeSize]) -> MetricSize:
 
 Rank = Literal["high", "medium", "low"]
 
-_RANKS: Final[tuple[Rank, ...]] = ("low", "medium", "high")
-# Multiples of the metric's threshold: 15 % and 25 % for IOPS, 60 % and 100 % for p99.
-_LARGE: Final = 3.0
-_HUGE: Final = 5.0
-# Below the threshold, as pooled levels find it, a wide reach does not count.
-_SMALL: Final = 1.0
+# Scores from which an incident is of medium and of high severity.
+_MEDIUM: Final = 3.0
+_HIGH: Final = 6.0
+# Multiples of the metric's threshold beyond which a loss counts no more: 39 % for IOPS.
+_LARGEST: Final = 10.0
 # Share of the series of the typical metric in which another metric must have changed to count.
 _FREQUENT: Final = 0.5
-# Share of the host, pool or volume type.
-_WIDE_REACH: Final = 0.5
-# Number of series that is wide in any case.
-_WIDE_SERIES: Final = 20
+# What the whole host, pool or volume type adds to the score, relative; so many series are as wide.
+_WHOLE: Final = 1.5
+_WHOLE_SERIES: Final = 40
+# Factor of what is not confirmed, or was over within 20 runs.
+_BRIEF: Final = 0.5
 
 
-def judge_severity(sizes: Sequence[MetricSize], *, series: int, reach: float, is_confirmed: bool) -> Rank:
-    """Return the severity of an incident with changes of at least one metric.
+def judge_severity(sizes: Sequence[MetricSize], *, series: int, reach: float, is_brief: bool) -> Rank:
+    """Return the severity of an incident with changes of at least one metric: by size × share × duration.
 
     sizes: by metric, the typical one first. series: number of affected ones. reach: affected share of the host, pool or
-    volume type, 0 to 1. is_confirmed: whether any change is. The size is the largest median of the metrics that changed
-    in at least half as many series as the typical one: neither a metric that hardly changed nor a single outlier
-    decides. An incident with a wide reach is one step higher, unless its changes are below the threshold; another one
-    without a confirmed change is one step lower.
+    volume type, 0 to 1. is_brief: not confirmed, or over soon. The size is the largest median of the metrics that
+    changed in at least half as many series as the typical one: neither a metric that hardly changed nor a single
+    outlier decides. A single series has no reach.
     """
     size = max(one.multiple for one in sizes if one.series >= _FREQUENT * sizes[0].series)
-    rank = 2 if size >= _HUGE else 1 if size >= _LARGE else 0
-    is_wide = series >= _WIDE_SERIES or (series > 1 and reach >= _WIDE_REACH)
-    if is_wide and size >= _SMALL:
-        rank += 1
-    elif rank and not is_confirmed:
-        rank -= 1
-    return _RANKS[min(rank, 2)]
+    share = min(max(series / _WHOLE_SERIES, reach if series > 1 else 0.0), 1.0)
+    score = min(size, _LARGEST) * (1 + _WHOLE * share) * (_BRIEF if is_brief else 1.0)
+    return "high" if score >= _HIGH else "medium" if score >= _MEDIUM else "low"
 
 
 # Minimum share of the changed series with the values, and minimum difference to the share of the others.

@@ -254,7 +254,7 @@ def _find_open(scope: str, *, is_regression: bool) -> Incident | None:
 
 
 def absorb_steps(scopes: Collection[str], events: Events) -> set[int]:
-    """Merge incidents of steps that are part of a drift of their host or pool into its incident; return that.
+    """Merge incidents of steps that are part of a drift of their host or pool with its incident; return what remains.
 
     Call it under `lock_incidents`, after the incidents were refreshed, and refresh the returned ones.
     """
@@ -263,17 +263,17 @@ def absorb_steps(scopes: Collection[str], events: Events) -> set[int]:
         scope__in=scopes,
         is_open=True,
     )
-    return {incident.pk for incident in drifting.order_by("pk") if _absorb(incident, events)}
+    return {kept for incident in drifting.order_by("pk") if (kept := _absorb(incident, events))}
 
 
-def _absorb(incident: Incident, events: Events) -> bool:
+def _absorb(incident: Incident, events: Events) -> int | None:
+    """Return the incident that remains: that of the drift, or else the oldest one that a person has taken."""
     drifts = list(_list_live_changes().filter(incident=incident, method=DRIFT_METHOD))
     others = Incident.objects.filter(
         scope=incident.scope,
         is_regression=incident.is_regression,
-        state=IncidentState.NEW,
+        state__in=UNRESOLVED,
         is_open=True,
-        assignee=None,
     )
     # What a person separated is not merged again.
     separated = IncidentEvent.objects.filter(incident=OuterRef("pk"), kind__in=("undone", "split"))
@@ -286,13 +286,18 @@ def _absorb(incident: Incident, events: Events) -> bool:
         # A volume type that became slower is no part of the drift of others.
         and (_do_drift(steps, drifts) or not has_other_factors(other, incident))
     ]
-    if not parts:
-        return False
-    count = "1 incident" if len(parts) == 1 else f"{len(parts)} incidents"
-    merge_incidents(
-        incident, parts, by=None, text=f"{count} merged: steps of the gradual change", now=events.now
-    )
-    return True
+    kept = next((one for one in (incident, *parts) if _is_taken(one)), incident)
+    merged = [one for one in (incident, *parts) if one.pk != kept.pk and not _is_taken(one)]
+    if not merged:
+        return None
+    count = "1 incident" if len(merged) == 1 else f"{len(merged)} incidents"
+    text = "steps of the gradual change" if kept is incident else "the gradual change of its steps"
+    merge_incidents(kept, merged, by=None, text=f"{count} merged: {text}", now=events.now)
+    return kept.pk
+
+
+def _is_taken(incident: Incident) -> bool:
+    return incident.state != IncidentState.NEW or incident.assignee_id is not None
 
 
 def _list_live_changes() -> QuerySet[Change]:
@@ -307,19 +312,19 @@ def _has_suspect(incident: Incident) -> bool:
 def _is_part(steps: Sequence[Change], drifts: Sequence[Change]) -> bool:
     """Return whether steps are part of the drifts of an incident.
 
-    They began within the slopes, not in more other series than drift, their typical metric drifts, and they are not
-    larger than the drifts.
+    They began within the slopes, or before them and were found after the drifts of their series: the slope of a drift
+    that becomes faster begins later. They are not in more other series than drift, their typical metric drifts, and
+    they are not larger than the drifts.
     """
     if not steps or any(step.method == DRIFT_METHOD for step in steps):
         return False
     slopes = [_read_slope(drift) for drift in drifts]
     margin = _STEP_MARGIN_RUNS * median_low(interval for _, _, interval in slopes)
     start = median_low(step.started_at for step in steps)
-    if (
-        not min(first for first, _, _ in slopes) - margin
-        <= start
-        <= max(last for _, last, _ in slopes) + margin
-    ):
+    found = {drift.series_id: drift.found_at for drift in drifts}
+    is_later = all(step.series_id in found and step.found_at > found[step.series_id] for step in steps)
+    first, last = min(first for first, _, _ in slopes), max(last for _, last, _ in slopes)
+    if (start < first - margin and not is_later) or start > last + margin:
         return False
     drifting = {drift.series_id for drift in drifts}
     if len({step.series_id for step in steps} - drifting) > len(drifting):

@@ -159,10 +159,11 @@ _BEGINS: Final = ("opened", "reopened", "intermittent")
 # Begins of one incident within so many days that come and go.
 _OFTEN: Final = 3
 _OFTEN_WITHIN: Final = timedelta(days=30)
-# Bad runs of one series below which an incident that is over is not of high severity.
-_BURST_RUNS: Final = 20
-# Multiple of the size or the number of series from which an incident grew.
+# Bad runs below which an incident that is over was brief.
+_BRIEF_RUNS: Final = 20
+# Multiple of the size or the number of series from which an incident grew; a drift, which grows all the time, doubles.
 _GREW: Final = 1.5
+_DRIFT_GREW: Final = 2.0
 # Usual intervals without further changes from which it has settled.
 _SETTLED_RUNS: Final = 3
 
@@ -204,7 +205,7 @@ def _move(
             _begin_again(incident, events)
         return is_bad
     if _is_back(changes, known):
-        _end(incident, _find_return(_list_measured(changes, known)), events)
+        _end(incident, changes, _find_return(_list_measured(changes, known)), events)
         return True
     if incident.course == Course.LASTING:
         return _write_growth(incident, changes, events)
@@ -245,11 +246,12 @@ def _is_settled(incident: Incident, now: datetime) -> bool:
     return incident.course != Course.INTERMITTENT or not moves.exists()
 
 
-def _end(incident: Incident, found: tuple[datetime, int] | None, events: Events) -> None:
+def _end(
+    incident: Incident, changes: Sequence[Change], found: tuple[datetime, int] | None, events: Events
+) -> None:
     incident.recovered_at, runs = found or (events.now, 0)
-    is_burst = bool(incident.metric_sizes) and incident.metric_sizes[0]["series"] == 1 and runs < _BURST_RUNS
-    if is_burst and not incident.has_manual_severity and incident.severity == Severity.HIGH:
-        incident.severity = Severity.MEDIUM
+    if 0 < runs < _BRIEF_RUNS:
+        _set_severity(incident, changes, measure_breadth(incident), is_brief=True)
     incident.save(update_fields=["recovered_at", "severity"])
     lasted = f" after {format_integer(runs)} runs" if runs else ""
     text = f"back at the earlier level since {format_utc_moment(incident.recovered_at)}{lasted}"
@@ -291,10 +293,11 @@ def _write_growth(incident: Incident, changes: Sequence[Change], events: Events)
     reach = max(timedelta(seconds=_SETTLED_RUNS * median(intervals or [0.0])), timedelta(hours=1))
     if not told or max(change.found_at for change in changes) > events.now - reach:
         return False
-    if not (
-        _RANKS[Severity(size["severity"])] > _RANKS[Severity(told["severity"])]
-        or size["multiple"] >= _GREW * told["multiple"]
-        or size["series"] >= _GREW * told["series"]
+    is_drift = find_slope(changes) is not None
+    factor = _DRIFT_GREW if is_drift else _GREW
+    is_severer = _RANKS[Severity(size["severity"])] > _RANKS[Severity(told["severity"])]
+    if not (is_severer and not is_drift) and all(
+        size[name] < factor * told[name] for name in ("multiple", "series")
     ):
         return False
     words = [f"{told[name]} → {size[name]}" for name in ("severity", "series", "size")]
@@ -591,16 +594,14 @@ def _explain_end(changes: Sequence[Change]) -> str:
 
 def _describe(incident: Incident, live: Sequence[Change], events: Events) -> None:
     breadth = measure_breadth(incident)
-    counted = [change for change in live if change.series_id not in breadth.repeated_ids]
+    counted = _list_counted(live, breadth)
     sizes = measure_sizes(counted)
-    # The severity of a recovered incident is that before its recovery.
-    if not incident.has_manual_severity and incident.recovered_at is None:
+    # The severity of a recovered incident is that at its recovery.
+    if incident.recovered_at is None:
         is_confirmed = incident.course == Course.LASTING or any(
             change.state == ChangeState.CONFIRMED for change in live
         )
-        incident.severity = Severity(
-            judge_severity(sizes, series=breadth.cells, reach=breadth.reach, is_confirmed=is_confirmed)
-        )
+        _set_severity(incident, counted, breadth, is_brief=not is_confirmed)
     incident.title = write_title(sizes[0], breadth, slope=find_slope(live))
     incident.started_at = find_start(live, sizes[0].metric)
     incident.metric, incident.relative = sizes[0].metric, sizes[0].relative
@@ -611,6 +612,18 @@ def _describe(incident: Incident, live: Sequence[Change], events: Events) -> Non
     incident.suspects = find_suspects(live)
     incident.updated_at = events.now
     incident.save(update_fields=_DESCRIPTION)
+
+
+def _list_counted(changes: Sequence[Change], breadth: Breadth) -> list[Change]:
+    return [change for change in changes if change.series_id not in breadth.repeated_ids]
+
+
+def _set_severity(incident: Incident, changes: Sequence[Change], breadth: Breadth, *, is_brief: bool) -> None:
+    if not incident.has_manual_severity:
+        sizes = measure_sizes(_list_counted(changes, breadth))
+        incident.severity = Severity(
+            judge_severity(sizes, series=breadth.cells, reach=breadth.reach, is_brief=is_brief)
+        )
 
 
 def measure_sizes(changes: Sequence[Change]) -> tuple[MetricSize, ...]:

@@ -49,14 +49,14 @@ def test_case_of_the_docs(changes: str, series: str, confirmed: str, severity: s
             summarize(*parsed, series=affected),
             series=affected,
             reach=affected / measured,
-            is_confirmed=confirmed == "yes",
+            is_brief=confirmed == "no",
         )
         == severity
     )
 
 
 def judge(sizes: tuple[MetricSize, ...], *, series: int, reach: float) -> str:
-    return judge_severity(sizes, series=series, reach=reach, is_confirmed=True)
+    return judge_severity(sizes, series=series, reach=reach, is_brief=False)
 
 
 def test_single_outlier_does_not_decide() -> None:
@@ -89,3 +89,21 @@ def test_all_series_of_a_volume_type_are_a_wide_reach() -> None:
 
 def test_nothing_left_is_high() -> None:
     assert judge(summarize(("IOPS", -1.0)), series=1, reach=1.0) == "high"
+
+
+@pytest.mark.parametrize("loss", [0.3, 0.75, 1.0])
+def test_burst_of_one_series_is_not_high(loss: float) -> None:
+    assert judge_severity(summarize(("IOPS", -loss)), series=1, reach=1.0, is_brief=True) == "medium"
+
+
+def test_severity_grows_with_size_share_and_duration() -> None:
+    ranks = ["low", "medium", "high"]
+    cases = [
+        [
+            ranks.index(judge_severity(summarize(("IOPS", -loss)), series=6, reach=reach, is_brief=is_brief))
+            for loss in (0.03, 0.06, 0.1, 0.15, 0.25, 0.5)
+        ]
+        for is_brief, reach in ((True, 0.1), (True, 0.5), (False, 0.5), (False, 1.0))
+    ]
+
+    assert all(case == sorted(case) for case in [*cases, *map(list, zip(*cases, strict=True))])

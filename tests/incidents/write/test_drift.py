@@ -1,6 +1,7 @@
 """Drifts in incidents: one of each host, with the steps on its way; notices, baselines, undo."""
 
 from datetime import timedelta
+from itertools import pairwise
 
 import pytest
 
@@ -403,7 +404,6 @@ def test_steps_of_slopes_on_three_hosts_are_merged_into_their_drift() -> None:
         (0.08, 5, {}, False),
         (0.15, 60, {}, False),
         (0.08, 60, {"suspects": [{"name": "kernel", "share": 0.9}]}, False),
-        (0.08, 60, {"state": "acknowledged"}, False),
         (0.08, 60, {"common_factors": [{"dimension": "volume_type", "value": "other"}]}, False),
         (0.08, 60, {"common_factors": [{"dimension": "host", "value": "db-9"}]}, True),
     ],
@@ -412,7 +412,6 @@ def test_steps_of_slopes_on_three_hosts_are_merged_into_their_drift() -> None:
         "before the slope",
         "larger",
         "with a suspect",
-        "acknowledged",
         "with another volume type",
         "of the host only",
     ],
@@ -427,6 +426,36 @@ def test_incident_of_steps_is_merged_if_the_drift_explains_it(
     absorbed = absorb_steps(["host:db-9"], Events(NOON + timedelta(hours=100)))
 
     assert absorbed == ({incident.pk} if is_merged else set())
+
+
+@pytest.mark.parametrize("is_drift_taken", [True, False])
+def test_incident_that_a_person_took_takes_the_drift_of_its_steps(*, is_drift_taken: bool) -> None:
+    drift = make_drift_beside_steps(step=0.08, steps=1)
+    (step,) = Incident.objects.all()
+    Incident.objects.update(state="acknowledged")
+    incident = make_incident(changes=[drift], state="acknowledged" if is_drift_taken else "new")
+
+    absorbed = absorb_steps(["host:db-9"], Events(NOON + timedelta(hours=100)))
+
+    assert absorbed == (set() if is_drift_taken else {step.pk})
+    drift.refresh_from_db()
+    assert drift.incident == (incident if is_drift_taken else step)
+
+
+def test_drift_sends_one_notice_for_each_doubling() -> None:
+    (series,) = make_pinned(SLOPE)
+    judge_all()
+    slope = [915.0 * (1 - 0.0008 * index) for index in range(360)]
+
+    for first in range(0, 360, 20):
+        add_runs(series, slope[first : first + 20])
+        judge_all()
+        Change.objects.filter(method=DRIFT_METHOD).update(found_at=NOON)
+
+    incident = Incident.objects.get(merged_into=None)
+    told = [event.before["told"] for event in incident.events.order_by("id") if "told" in event.before]
+    assert [one["size"] for one in told] == ["−7.9 %", "−16 %", "−30 %"]
+    assert all(later["multiple"] >= 2 * one["multiple"] for one, later in pairwise(told))
 
 
 def test_step_with_a_factor_is_merged_into_the_drift_once_its_series_drift() -> None:
