@@ -130,12 +130,11 @@ test("a mark is described with its line, x, spread and share of ideal", () => {
   );
 });
 
-test("one run has no spread, a failed one no value, several percentiles a range", () => {
+test("one run has no spread, a failed one no value", () => {
   const prepared = prepareScaling(makeChart([[makeCell(10)]]));
 
   assert.ok(describeLines(prepared, { cell: makeCell(10) }).includes("one run, no spread"));
   assert.deepEqual(describeLines(prepared, { cell: makeCell(null, { state: "failed" }) }), ["failed, no IOPS"]);
-  assert.match(describeLines(prepared, { cell: makeCell(null, { state: "apart", p10: 1, p90: 9, series: 3 }) })[0], /^3 series, range of the percentile/);
 });
 
 test("arrows up and down go to another line at the same place, over gaps", () => {

@@ -75,10 +75,7 @@ class ScalingCellAnswer(ApiAnswer, kw_only=True, frozen=True):
     facet: str | None
     color: str | None
     x: str | None
-    state: Annotated[
-        CellState,
-        Meta(description="apart: several series without a common percentile; unvalued: without this metric"),
-    ]
+    state: Annotated[CellState, Meta(description="unvalued: without this metric")]
     median: float | None
     p10: float | None
     p90: float | None

@@ -270,10 +270,7 @@ class _ScalingPanel:
             plot.draw_crosses([x], [0.04], transform=plot.axes.get_xaxis_transform())
         if cell.p10 is None or cell.p90 is None:
             return
-        if cell.state == "apart":
-            plot.axes.vlines([x], [cell.p10], [cell.p90], color=style.color, linewidth=8)
-            plot.axes.vlines([x], [cell.p10], [cell.p90], color=self.colors.paper, linewidth=5)
-        elif cell.n > 1:
+        if cell.n > 1:
             plot.axes.vlines([x], [cell.p10], [cell.p90], color=color, linewidth=1.25)
             plot.draw_points([x, x], [cell.p10, cell.p90], "_", color, edge=1.25)
         if cell.earlier_median is not None:

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_safe
 
 from benchapp.catalog.dimensions import CONDITIONS, DIMENSIONS
 from benchapp.catalog.grammar import Filter, write_filter, write_value
-from benchapp.catalog.metrics import lower_label
+from benchapp.catalog.metrics import format_count, format_integer, lower_label
 from benchapp.charts.pages.matrix import SURFACE, link_surface
 from benchapp.charts.pages.scaling_figure import (
     PATH,
@@ -116,6 +116,8 @@ def scaling(request: HttpRequest) -> HttpResponse:
         "has_more": _has_more(asked),
         "pickers": _make_pickers(chart, request.GET),
         "asked": asked,
+        "shown_of": _count_shown(chart),
+        "all_url": _link_all(chart),
         "predicted": ",".join(map(str, asked.predicted)),
         "excluded": explain_empty(bar, has_series) if chart.is_empty else (),
         "steps": list_first_steps(base_url) if _has_nothing(chart) else None,
@@ -165,6 +167,18 @@ def _make_pickers(chart: ScalingChart, query: QueryDict) -> list[tuple[str, str,
         choices = [("", link_choices(query, "fix", _make_fixed(fixed, chart.metric)))]
         words.append(("·", describe_values(fixed.dimension, fixed.values), choices))
     return words
+
+
+def _count_shown(chart: ScalingChart) -> str:
+    """Return how many series the chart shows of how many: "192 of 920 series"; "" if all."""
+    shown, left_out = chart.counts.shown, chart.counts.left_out
+    return f"{format_integer(shown)} of {format_count(shown + left_out, 'series')}" if left_out else ""
+
+
+def _link_all(chart: ScalingChart) -> str:
+    """Return the link that fixes nothing, so that values are medians over more series; "" if nothing is fixed."""
+    query = write_filter(chart.request.filter) or None
+    return link_chart(chart, q=query, any="*") if chart.fixed else ""
 
 
 def _link_surface(chart: ScalingChart) -> str:

@@ -77,7 +77,6 @@ _REASONS = {
     "missing": "not measured: no series with this combination",
     "unvalued": "measured without this metric",
     "failed": "all runs failed",
-    "apart": "several series: no common percentile",
 }
 
 
@@ -158,10 +157,7 @@ def _link_cell(chart: ScalingChart, facet: ScalingFacet, line: ChartLine, *, pla
 
 
 def _format_number(cell: ChartCell, scale: Scale) -> str:
-    """Return the median, or the range where there is none."""
-    if cell.median is not None:
-        return format_scaled(cell.median, scale)
-    return f"{format_scaled(cell.p10, scale)}–{format_scaled(cell.p90, scale)}" if cell.n else ""
+    return "" if cell.median is None else format_scaled(cell.median, scale)
 
 
 def _format_title(cell: ChartCell, chart: ScalingChart, scale: Scale) -> str:
@@ -530,7 +526,7 @@ def make_scaling_figure(
             chart.fixed,
             shown=chart.counts.shown,
             hidden=chart.counts.hidden_by_fixed,
-            hidden_else=chart.counts.unknown_x,
+            hidden_else=chart.counts.left_out - chart.counts.hidden_by_fixed,
         ),
         facts=tuple(list_facts(chart)),
         document=make_scaling_document(chart, tables, models, has_links=has_links),

@@ -56,10 +56,10 @@ _OF_MARK: Final = {
 class ChartCell(Struct, frozen=True, kw_only=True):
     """One combination, its numbers in base units.
 
-    state: "measured"; "apart": several series whose percentiles have no common median, only a range; "failed": no run
-    gave a value and the newest failed; "excluded": all measurements are; "unvalued": series, but none has the metric;
-    "missing": no series. n: runs of the level; 0 without one. series_ids: of a scaling chart the most recent first, of
-    a matrix first the one whose mark is shown. mark: the open or accepted change that matters most.
+    state: "measured"; "failed": no run gave a value and the newest failed; "excluded": all measurements are;
+    "unvalued": series, but none has the metric; "missing": no series. n: runs of the level; 0 without one. series_ids:
+    of a scaling chart the most recent first, of a matrix first the one whose mark is shown. mark: the open or accepted
+    change that matters most.
     badges: codes, most severe first. settings: values of the fixed dimensions and of those in which cells differ.
 
     Of a scaling chart: over: the throughput, if latency is plotted against it; ideal: linear scaling from the first
@@ -70,7 +70,7 @@ class ChartCell(Struct, frozen=True, kw_only=True):
     the first series; worst: its host and median if it got worse and the median is of several.
     """
 
-    state: Literal["measured", "apart", "failed", "excluded", "unvalued", "missing"]
+    state: Literal["measured", "failed", "excluded", "unvalued", "missing"]
     median: float | None = None
     p10: float | None = None
     p90: float | None = None

@@ -302,7 +302,7 @@ class _MatrixBuilder:
             shown = places[0] if place is None else place
             values = {} if level is None else {name: getattr(level, name) for name in _OF_LEVEL}
             several = [spreads[ids[one]] for one in places if ids[one] in spreads]
-            is_mixed = level is not None and len(several) > 1 and self.scaling_metric.may_mix
+            is_mixed = level is not None and len(several) > 1
             if is_mixed:
                 mixed = mix_spreads(several, self.scaling_metric)
                 values |= {name: getattr(mixed, name) for name in _OF_ALL} | {"previous": None}

@@ -211,9 +211,8 @@ def _choose(
     in_groups = tuple(
         dict.fromkeys(term.dimension for group in resolved.groups for term in group.filter.terms)
     )
-    if all(metric.may_mix for metric in resolved.metrics):
-        # Hosts with one layout and workload are repetitions: a cell has their median, where the metric has one.
-        free |= SCOPE_DIMENSIONS
+    # Hosts with one layout and workload are repetitions: a cell has their median.
+    free |= SCOPE_DIMENSIONS
     if extended:
         automatic = choose_axes(series.valued, **axes | dict.fromkeys(extended), free=free).axes
         axes |= {name: _extend(name, getattr(automatic, name), axes[name]) for name in extended}
@@ -353,7 +352,9 @@ def _refuse_twice(axes: Mapping[str, str | None]) -> None:
 
 
 def _expand_free(names: Sequence[str]) -> frozenset[str]:
-    """Return the dimensions that are not fixed, with those that depend on them."""
+    """Return the dimensions that are not fixed, with those that depend on them; "*": all."""
+    if names == ("*",):
+        return frozenset(SERIES_DIMENSIONS)
     free: set[str] = set()
     for name in names:
         dimension = find_dimension(name)
@@ -427,7 +428,6 @@ def build_chart(
     plotted = _select_plotted(fixed, charted_ids if plotted_ids is None else plotted_ids)
     grid = _make_grid(plotted, chosen)
     in_grid = _select_in_grid(fixed, grid)
-    omitted = _count_known(plotted, grid) - _select_in_grid(plotted, grid).length
     charted = _select_ids(in_grid, charted_ids)
     runs_maximum = None if levels is None else CELL_RUNS_MAXIMUM
     levels = levels or read_series_levels(resolved, charted)
@@ -456,7 +456,7 @@ def build_chart(
         varying=chosen.varying,
         mixed=list_mixed(chosen.table, axes),
         limits=resolved.limits,
-        counts=_count_series(series, chosen, fixed=fixed, facets=facets, omitted=omitted),
+        counts=_count_series(series, chosen, facets=facets, omitted=len(charted_ids) - charted.length),
         groups=tuple(_count_groups(resolved.groups, series.valued, in_grid)),
         targets=resolved.targets,
         metrics=resolved.metrics or (resolved.metric,),
@@ -548,17 +548,15 @@ def _count_series(
     series: MatchingSeries,
     chosen: ChosenAxes,
     *,
-    fixed: SeriesTable,
     facets: Sequence[ScalingFacet],
     omitted: int,
 ) -> Counts:
-    """Return how many series are in the chart and why others are not. fixed: those in the fixed dimensions."""
-    valued, charted_ids = series.valued, set(chosen.table.column("id"))
-    # Series of unknown x are counted below.
+    """Return how many series are in the chart and why others are not: each series of the filter counts once."""
+    valued, matching, charted_ids = series.valued, series.matching, set(chosen.table.column("id"))
     valued_ids = set(valued.column("id"))
     is_failed = [
         FAILED in badges
-        for series_id, badges in zip(fixed.column("id"), fixed.column("badges"), strict=True)
+        for series_id, badges in zip(matching.column("id"), matching.column("badges"), strict=True)
         if series_id not in valued_ids
     ]
     unknown_x = _count_unknown(valued, chosen.axes.x)
@@ -574,11 +572,6 @@ def _count_series(
         cells=len(cells),
         filled=sum(cell.n > 0 for cell in cells),
     )
-
-
-def _count_known(table: SeriesTable, grid: Grid) -> int:
-    """Return the number of series with a known x; of all if no x is known."""
-    return table.length if grid.xs == (None,) else table.length - _count_none(table, grid.axes.x)
 
 
 def _count_unknown(valued: SeriesTable, x: str) -> int:

@@ -3,14 +3,14 @@
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from statistics import median
+from statistics import median, median_high
 from typing import Any, Final
 
 import numpy as np
 from msgspec import structs
 
 from benchapp.catalog.dimensions import split_pattern
-from benchapp.catalog.metrics import CATALOG, format_with_unit
+from benchapp.catalog.metrics import CATALOG, PERCENTILES, format_with_unit
 from benchapp.charts.read.axes import AxisValue, SeriesTable, make_axis
 from benchapp.charts.read.chart import ChartCell, ChartLine, ScalingRun
 from benchapp.charts.read.scaling_defaults import Axes, list_settings
@@ -165,7 +165,7 @@ class _CellBuilder:
         marks = [levels.marks[each] for each in ids if each in levels.marks]
         overs = [levels.overs[each].median for each in ids if each in levels.overs]
         return ChartCell(
-            state="apart" if spread.median is None else "measured",
+            state="measured",
             **{name: getattr(spread, name) for name in ("median", "p10", "p90", "n", "last_at")},
             series_ids=tuple(self._series_ids[row] for row in valued),
             badges=order_codes(tuple({code for row in valued for code in self._badges[row]})),
@@ -365,13 +365,14 @@ def _order_runs(runs: Iterable[ScalingRun]) -> tuple[ScalingRun, ...]:
 def mix_spreads(spreads: Sequence[LevelValues], metric: ScalingMetric) -> LevelValues:
     """Return one spread for several series: median of their medians, lowest p10, highest p90.
 
-    Without a median if the metric is a percentile.
+    Percentiles are not averaged: of two in the middle the higher one.
     """
     if len(spreads) == 1:
         return spreads[0]
     known = [spread.median for spread in spreads if spread.median is not None]
+    find_middle = median_high if metric.base in PERCENTILES else median
     return LevelValues(
-        median=median(known) if metric.may_mix and known else None,
+        median=find_middle(known) if known else None,
         p10=min(spread.p10 for spread in spreads),
         p90=max(spread.p90 for spread in spreads),
         n=sum(spread.n for spread in spreads),

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from benchapp.catalog.dimensions import CONDITIONS, DIMENSIONS
 from benchapp.catalog.grammar import Filter, Value
-from benchapp.catalog.metrics import CATALOG, METRIC_WORDS, PERCENTILES, Metric, Unit
+from benchapp.catalog.metrics import CATALOG, METRIC_WORDS, Metric, Unit
 from benchapp.charts.read.axes import (
     GROUP,
     GROUPS_MAXIMUM,
@@ -119,8 +119,7 @@ def _make_limit(
 class ScalingMetric:
     """A metric of a chart. base: the metric of the catalog that it is calculated from, in the same unit.
 
-    is_per_volume: divided by the number of volumes. may_mix: a median over several series is meaningful; false for
-    percentiles.
+    is_per_volume: divided by the number of volumes.
     """
 
     name: str
@@ -129,7 +128,6 @@ class ScalingMetric:
     unit: Unit
     better: Literal["higher", "lower"]
     is_per_volume: bool = False
-    may_mix: bool = True
 
     @property
     def is_throughput(self) -> bool:
@@ -143,8 +141,7 @@ class ScalingMetric:
 
 
 def _take(metric: Metric) -> ScalingMetric:
-    may_mix = metric.name not in PERCENTILES
-    return ScalingMetric(metric.name, metric.name, metric.label, metric.unit, metric.better, may_mix=may_mix)
+    return ScalingMetric(metric.name, metric.name, metric.label, metric.unit, metric.better)
 
 
 SCALING_METRICS: Final[dict[str, ScalingMetric]] = {
@@ -242,7 +239,7 @@ class ScalingRequest:
         "over", "choice", choices=THROUGHPUTS, help="plot a latency against this throughput"
     )
     free: tuple[str, ...] = option(
-        "any", "names", length=400, help="dimensions not to fix, separated by commas"
+        "any", "names", length=400, help="dimensions not to fix, separated by commas; * for all"
     )
     span: LevelRange = NOW
     bounds: tuple[tuple[str, str], ...] = ()
@@ -345,7 +342,7 @@ class ResolvedRequest:
         return max(shown_at - _FIRST_MOMENT, period) - period + _FIRST_MOMENT
 
 
-CellState = Literal["measured", "apart", "failed", "unvalued", "missing"]
+CellState = Literal["measured", "failed", "unvalued", "missing"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,6 +397,18 @@ class Counts:
     ungrouped: Annotated[int, Meta(description="series with a value in no group")]
     cells: int
     filled: int
+
+    @property
+    def left_out(self) -> int:
+        """Return how many series with a value or a failure are not shown."""
+        return (
+            self.unvalued
+            + self.failed
+            + self.unknown_x
+            + self.hidden_by_fixed
+            + self.omitted
+            + self.ungrouped
+        )
 
 
 class ScalingChart(Chart[ScalingFacet], frozen=True, kw_only=True):

@@ -144,8 +144,8 @@ def list_omitted(matrix: Matrix) -> Iterator[str]:
         named = {"rw", "direction"} if "pattern" in matrix.mixed else set()
         labels = ", ".join(DIMENSIONS[name].label.lower() for name in matrix.mixed if name not in named)
         yield (
-            f"Combinations with several series (different {labels}) show their median; of percentiles the one"
-            " that got worse most, else the newest. The line in a cell is of that one. The link opens all."
+            f"Combinations with several series (different {labels}) show the median of their medians."
+            " The line in a cell is of the series that got worse most, else of the newest. The link opens all."
         )
 
 
@@ -163,7 +163,12 @@ def describe_cell_place(matrix: Matrix, row: ChartLine, place: int) -> str:
 def describe_cell_spread(cell: ChartCell, metric: Metric) -> str:
     """Return a cell's spread, exact median and previous level: "p10 2.4 ms, p90 3.1 ms; median 2512345.0 ns"."""
     low, high = (format_metric_value(value, metric) for value in (cell.p10, cell.p90))
-    return f"p10 {low}, p90 {high}; median {cell.median!r} {metric.unit}{describe_previous(cell, metric)}"
+    count = len(cell.series_ids)
+    least, most, of = (
+        ("lowest p10", "highest p90", f" of {count} medians") if count > 1 else ("p10", "p90", "")
+    )
+    middle = f"median{of} {cell.median!r} {metric.unit}"
+    return f"{least} {low}, {most} {high}; {middle}{describe_previous(cell, metric)}"
 
 
 def describe_previous(level: ChartCell | CurrentLevel, metric: Metric) -> str:

@@ -81,8 +81,7 @@ def _list_remarks(chart: ScalingChart) -> Iterator[str]:
     most = max(len(cell.series_ids) for cell in chart.cells)
     if most > 1:
         names = ", ".join(lower_label(DIMENSIONS[name].label) for name in chart.mixed) or "other options"
-        how = "median of the series' medians" if chart.metric.may_mix else "range only, no common percentile"
-        yield f"Up to {most} series per combination, with different {names}: {how}."
+        yield f"Up to {most} series per combination, with different {names}: median of the series' medians."
     yield from describe_mixed_kinds(chart.latency_kinds)
     if counts.unvalued:
         yield f"{format_count(counts.unvalued, 'series')} without {lower_label(chart.metric.label)}."

@@ -99,7 +99,7 @@ class LayoutLoadAnswer(ApiAnswer, kw_only=True, frozen=True):
     bandwidth_median_bytes_per_s: float | None
     bandwidth_p10_bytes_per_s: float | None
     latency_p99_median_ns: Annotated[
-        float | None, Meta(description="null if several hosts are pooled: percentiles are never averaged")
+        float | None, Meta(description="of several hosts the one in the middle, of two the higher")
     ]
     latency_p99_p90_ns: Annotated[float | None, Meta(description="p90 over the runs")]
 

@@ -153,13 +153,7 @@ def _make_line(
 
 
 def _format_level(level: LevelSpread | None, metric: str) -> str:
-    """Return the median; of a latency of several hosts, whose median is unknown, "up to" p90."""
-    unit = CATALOG[metric].unit
-    if level is None:
-        return format_value(None, unit)
-    return (
-        format_value(level.median, unit) if level.median is not None else f"≤ {format_value(level.p90, unit)}"
-    )
+    return format_value(None if level is None else level.median, CATALOG[metric].unit)
 
 
 def _link_histories(series_ids: Sequence[int]) -> str:

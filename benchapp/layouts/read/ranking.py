@@ -12,6 +12,7 @@ from django.utils import timezone
 from numpy.typing import NDArray
 
 from benchapp.catalog.grammar import Filter, parse_term
+from benchapp.catalog.metrics import PERCENTILES
 from benchapp.charts.read.axes import SeriesTable
 from benchapp.charts.read.scaling_defaults import (
     FixedDimension,
@@ -19,7 +20,6 @@ from benchapp.charts.read.scaling_defaults import (
     fix_conflicts,
     number_combinations,
 )
-from benchapp.charts.read.scaling_shapes import SCALING_METRICS
 from benchapp.charts.read.series_columns import read_table
 from benchapp.framework.read.binary_columns import CHART_S, from_us, read_cached, to_us
 from benchapp.incidents.read.series_status import LevelValues, list_open_incidents, read_series_marks
@@ -96,21 +96,19 @@ class RowLevels:
         rows = rows[np.lexsort((self.median[rows], cells[rows]))]
         numbers, starts, sizes = np.unique(cells[rows], return_index=True, return_counts=True)
         medians = self.median[rows]
-        middles = (medians[starts + (sizes - 1) // 2] + medians[starts + sizes // 2]) / 2
+        middles = medians[starts + sizes // 2]
+        if self.metric not in PERCENTILES:
+            middles = (middles + medians[starts + (sizes - 1) // 2]) / 2
         columns = (
             numbers,
-            sizes,
             middles,
             np.minimum.reduceat(self.p10[rows], starts),
             np.maximum.reduceat(self.p90[rows], starts),
             np.add.reduceat(self.n[rows], starts),
             np.maximum.reduceat(self.to_at[rows], starts),
         )
-        may_mix = SCALING_METRICS[self.metric].may_mix
-        for cell, size, median, p10, p90, n, to_at in zip(*(each.tolist() for each in columns), strict=True):
-            mixed[cell] = LevelValues(
-                median if may_mix or size == 1 else None, p10, p90, int(n), from_us(to_at)
-            )
+        for cell, median, p10, p90, n, to_at in zip(*(each.tolist() for each in columns), strict=True):
+            mixed[cell] = LevelValues(median, p10, p90, int(n), from_us(to_at))
         return mixed
 
 

@@ -647,7 +647,7 @@ def test_heading_counts_the_shown_series_and_rows_name_their_depth(viewer: Clien
 
     words = Page(viewer.get(reverse("scaling"))).words
 
-    assert "4 of 12 series: io2" in words
+    assert "4 of 12 series (show all)" in words
     assert "gp3 (4 series: 10.0 IOPS to 11.0 IOPS)" in words
     assert "sequential readQD 4" in words
     assert "random readQD 16" in words

@@ -85,30 +85,6 @@ export function drawWhiskers(marks, styles, { colors, isBars }) {
   };
 }
 
-/** A hollow box from low to high, where several series have no median in common. */
-export function drawRanges(marks, styles, colors) {
-  return {
-    id: "ranges",
-    afterDatasetsDraw(chart) {
-      const { ctx, scales } = chart;
-      ctx.save();
-      for (const { cell, element } of marks) {
-        if (cell.state !== "apart") {
-          continue;
-        }
-        const { x } = placeOf(chart, element);
-        const [top, bottom] = [scales.y.getPixelForValue(cell.p90), scales.y.getPixelForValue(cell.p10)];
-        ctx.fillStyle = colors.paper;
-        ctx.strokeStyle = styles[element.datasetIndex].paint;
-        ctx.lineWidth = 1.5;
-        ctx.fillRect(x - 4, top, 8, Math.max(2, bottom - top));
-        ctx.strokeRect(x - 4, top, 8, Math.max(2, bottom - top));
-      }
-      ctx.restore();
-    },
-  };
-}
-
 /** The value of the earlier period: an outline around a bar, a hollow ring for a line. */
 export function drawEarlier(marks, styles, { isBars, isLog }) {
   return {

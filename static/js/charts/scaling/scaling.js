@@ -13,7 +13,6 @@ import {
   drawHatches,
   drawIdeals,
   drawKnees,
-  drawRanges,
   drawWhiskers,
 } from "./marks.js";
 import { drawModels, listModelPositions } from "./models.js";
@@ -135,12 +134,7 @@ export function describeLines({ unit, over, metric }, { cell }) {
   if (cell.state === "failed") {
     return [`failed, no ${metric.label}`];
   }
-  const lines = [];
-  if (cell.state === "apart") {
-    lines.push(`${cell.series} series, range of the percentile: ${formatValue(cell.p10, unit)} to ${formatValue(cell.p90, unit)}`);
-  } else {
-    lines.push(withUnit(cell.median, unit));
-  }
+  const lines = [withUnit(cell.median, unit)];
   if (over !== null && cell.over !== null) {
     lines.push(`at ${withUnit(cell.over, over.unit)}`);
   }
@@ -246,7 +240,6 @@ function listPlugins({ prepared, panel, colors, names }, hasEndLabels) {
     ...(prepared.isBars ? [drawHatches(styles, colors)] : []),
     drawEarlier(marks, styles, prepared),
     drawWhiskers(marks, styles, { colors, isBars: prepared.isBars }),
-    drawRanges(marks, styles, colors),
     ...(panel.runs.length > 0 ? [drawRuns(panel, styles, { colors, prepared })] : []),
     ...(prepared.ideal ? [drawIdeals(panel.lines, styles)] : []),
     ...(panel.models.length > 0 ? [drawModels(panel.models, styles, { colors, prepared })] : []),
