@@ -128,13 +128,15 @@ def _choose_styles(history: SeriesHistory) -> list[LineStyle]:
 
 
 def _find_span(history: SeriesHistory) -> tuple[datetime, datetime] | None:
-    """Return start and end of the axis: what was asked for, else the first and the last run; None without runs."""
+    """Return start and end of the axis: what was asked for, but no time before the first run; None without runs."""
     times = [line.points.points.at_us for line in history.lines if line.points.points.at_us.size]
     if not times:
         return None
     first, last = from_us(min(each[0] for each in times)), from_us(max(each[-1] for each in times))
     # An open or later end would leave the right side empty.
-    return (history.from_at or first, max(last, history.from_at or first))
+    began = min(line.row.first_at for line in history.lines)
+    start = first if history.from_at is None else max(history.from_at, began)
+    return (start, max(last, start))
 
 
 def _place_panels(box: ImageBox, count: int) -> list[ImageBox]:

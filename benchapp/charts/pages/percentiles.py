@@ -60,7 +60,7 @@ def make_percentile_table(
     before: Mapping[int, Measurement],
     *,
     names: tuple[str, str] = ("", "previous run"),
-    described: str = "the previous valid run of the same series",
+    described: str = "previous valid run",
 ) -> PercentileTable | None:
     """Return the percentiles of all measurements that have any; None if none has.
 

@@ -124,7 +124,7 @@ def find_reason(missing: Mapping[str, str], metric: str) -> str:
     for name in (metric, *groups, "latency" if metric.startswith("latency_") else metric, "all"):
         if name in missing:
             return describe_missing(missing[name])
-    return "fio did not print it"
+    return "fio printed no value"
 
 
 REJECTED: Final = {

@@ -481,13 +481,13 @@ def _describe_drift_start(row: DetectionStatusRow) -> str:
 
 def _describe_noisy(row: DetectionStatusRow, metric: Metric) -> str:
     least = (
-        f"smallest detectable change: {format_percent(row.smallest_detectable_change)}"
+        f"the smallest detectable change is {format_percent(row.smallest_detectable_change)}"
         if row.smallest_detectable_change
-        else ""
+        else "the standard deviation is too large"
     )
     threshold = format_percent(row.threshold)
     more = f" Finding {threshold} needs {format_count(row.runs_needed, 'run')}." if row.runs_needed else ""
-    return f"Too noisy: {least or 'the standard deviation is too large'}; threshold: {threshold}.{more}"
+    return f"Too noisy: {least}, the threshold {threshold}.{more}"
 
 
 def _describe_steady(row: DetectionStatusRow, metric: Metric) -> str:

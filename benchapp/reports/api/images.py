@@ -81,7 +81,7 @@ from benchapp.series.read.levels import read_current_levels
 from benchapp.series.read.selected_levels import HISTORY_DAYS, make_level_range, read_main_levels
 from benchapp.series.read.series import read_rows, with_points
 from benchapp.storage.read.hosts import read_host
-from benchapp.storage.read.patterns import read_host_patterns
+from benchapp.storage.read.patterns import begin_with_runs, read_host_patterns
 
 TITLE_MAXIMUM: Final = 200
 PAGE_MAXIMUM: Final = 4000
@@ -425,7 +425,7 @@ class HostImage(ChartImage):
             asked.wanted["days"],
             make_level_range(asked.wanted.get("from_at"), asked.wanted.get("to_at")),
         )
-        patterns = read_host_patterns(host, span=span, days=days)
+        patterns, days, _ = begin_with_runs(read_host_patterns(host, span=span, days=days), days)
         return self.answer(
             request, asked, lambda options: draw_host(host, patterns, options, days=days, span=span)
         )

@@ -178,7 +178,7 @@ def make_evidence_lines(report: DetectionReport, metric: Metric) -> list[dict[st
 def _describe_detection(found: DetectedChange) -> str:
     if not found.chance:
         return "no I/O: certain with two runs"
-    return "detected 5 runs ago, too" if found.is_lasting else "detected"
+    return "also detected 5 runs ago" if found.is_lasting else "detected"
 
 
 def _make_evidence_line(change: FoundChange, result: str, metric: Metric) -> dict[str, Any]:

@@ -75,7 +75,7 @@ from benchapp.framework.pages.selection import BadSelection, find_history, read_
 from benchapp.framework.pages.series_marks import show_mark
 from benchapp.framework.pages.time_range import describe_bounds
 from benchapp.framework.read.binary_columns import from_us
-from benchapp.framework.times import to_iso
+from benchapp.framework.times import format_moment, to_iso
 from benchapp.incidents.pages.texts import describe_drift, describe_metric_detection, make_change_lines
 from benchapp.incidents.read.changes import list_changes_of_series
 from benchapp.incidents.read.maintenance import PlannedMark
@@ -567,6 +567,9 @@ def _name_range(asked: HistoryRequest, bar: FilterBar) -> str:
 def _describe_left_out(chosen: ChosenSeries, history: SeriesHistory) -> list[str]:
     """Return sentences about series without a place in the chart, and runs that the filter hides."""
     sentences = []
+    began = min((row.first_at for row in chosen.rows), default=None)
+    if history.from_at is not None and began is not None and began > history.from_at:
+        sentences.append(f"The chart begins with the first run, {format_moment(began)}.")
     if chosen.left_out:
         sentences.append(f"A chart has at most {LINES_MAXIMUM} series. Narrow the filter to see the others.")
     if history.hidden:

@@ -284,8 +284,7 @@ class Rule:
 # Code → rule and remedy. docs/runs.md has the same with sources.
 BADGES: Final[dict[str, Rule]] = {
     "failed-job": Rule(
-        "A job had an error, fio was killed, cut or ended with an error, or a job has no result. No value of the run"
-        " counts.",
+        "fio or a job failed, was killed, or gave no complete result. No value of the run counts in medians.",
         "Read the error message of fio, fix the cause, run again.",
     ),
     "no-io": Rule(
@@ -293,26 +292,26 @@ BADGES: Final[dict[str, Rule]] = {
         "Check the device, its path and the kernel log of the host.",
     ),
     "inconsistent": Rule(
-        "The mean latency is outside of what minimum, maximum and percentiles allow; or percentiles are longer than"
-        " fio's histogram, which ends at 17.1 s; or the trace is more than 20 % above the report, or below it with a"
-        " log of each job.",
+        "Values contradict each other: the mean latency does not fit minimum, maximum and percentiles. Or percentiles"
+        " exceed fio's histogram, which ends at 17.1 s. Or the trace is more than 20 % above the report; with a log of"
+        " each job, also below it.",
         "Update fio and run again. Beyond the histogram, use mean and maximum.",
     ),
     "several-targets": Rule(
-        "One job opened several targets; or jobs on several targets have one series, as the sender gave them one name,"
-        " or as text of fio does not tell its servers apart.",
-        "Measure each target by a job without a target name, or map names in the settings of the host; of fio's client,"
-        " send JSON. If you name the target, the sum of one job over several files counts as one target.",
+        "One series has values of several targets. One job opened them, or the sender gave them one name. fio's text"
+        " does not tell servers apart.",
+        "Measure each target by a job without a target name, or map names in the settings of the host. Send JSON of"
+        " fio's client. A job over several files counts as one target if you name it.",
     ),
     "littles-law": Rule(
-        "IOPS × mean total latency is outside 0.85 to 1.02 of iodepth × numjobs, with an asynchronous engine and no"
-        " option that limits the queue.",
+        "IOPS × mean total latency is outside 0.85 to 1.02 of iodepth × numjobs. The engine is asynchronous, and no"
+        " option limits its queue.",
         "Below: use direct I/O, more jobs, or a faster engine. Above: report a bug; a unit was misread.",
     ),
     "cached": Rule(
-        "Buffered I/O, or direct I/O that ZFS before 2.3, FUSE, 9p, virtiofs or a loop device caches, with files"
-        " smaller than twice the memory; or reads with a mean latency below 5 µs (2 µs with polling); or reads with a"
-        " median below 10 µs from network storage.",
+        "I/O was cached, with files smaller than twice the memory. ZFS before 2.3, FUSE, 9p, virtiofs and loop devices"
+        " also cache direct I/O. Or reads were faster than storage: a mean below 5 µs (2 µs with polling), a median"
+        " below 10 µs over a network.",
         "Use direct=1, or files of at least twice the memory. Disable caches on the host.",
     ),
     "memory-filesystem": Rule(
@@ -324,7 +323,7 @@ BADGES: Final[dict[str, Rule]] = {
         "Wait for the rebuild or replace the disk, then run again.",
     ),
     "busy": Rule(
-        "Before the run, the load exceeded the number of CPUs, or other I/O kept the storage busy for 20 % of the"
+        "Before the run, the load exceeded the number of CPUs. Or other I/O kept the storage busy for 20 % of the"
         " time.",
         "Run when the host is idle, or set --max-load and --skip-if-busy.",
     ),
@@ -333,13 +332,13 @@ BADGES: Final[dict[str, Rule]] = {
         "Set runtime=60 or more and time_based.",
     ),
     "above-baseline": Rule(
-        "The volumes or the instance reached more than they sustain at their size: burst credits of gp2, st1, sc1,"
-        " t3, t3a or t4g.",
+        "The volumes or the instance exceeded what they sustain. They used burst credits of gp2, st1, sc1, t3, t3a or"
+        " t4g.",
         "Measure until the credits are spent, or use types without credits.",
     ),
     "not-steady": Rule(
-        "fio did not attain its steadystate criterion; or the values of the trace range over more than 20 % of their"
-        " average, or drift by more than 10 %.",
+        "fio did not attain its steadystate criterion. Or the trace ranges over more than 20 % of its average, or"
+        " drifts by more than 10 %.",
         "Precondition the device or run longer; check the trace.",
     ),
     "cpu-bound": Rule(
@@ -347,8 +346,8 @@ BADGES: Final[dict[str, Rule]] = {
         "Use more jobs, larger blocks or a more efficient engine (io_uring), until the storage is the limit.",
     ),
     "stalls": Rule(
-        "The maximum latency was 100 times p99.99 or more (at least 100\u202f000 samples); or the bandwidth samples of"
-        " fio varied by more than 20 %.",
+        "The maximum latency was 100 times p99.99 or more (at least 100\u202f000 samples). Or fio's bandwidth samples"
+        " varied by more than 20 %.",
         "Check for throttling, burst credits, garbage collection, snapshots or resets at that time.",
     ),
     "few-samples": Rule(

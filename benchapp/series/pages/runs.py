@@ -196,11 +196,11 @@ def _describe_stretch(stretch: Stretch, trace: TraceRow, *, is_only: bool, has_s
             return f"{level} {span}"
         return f"{level} after the first {_seconds(start_s)} s" if start_s > 0 else level
     excursion = format_percent(stretch.excursion_share)
-    deviation = f"the means of five slices range over {excursion} of their average ({value})"
+    deviation = f"five slices range over {excursion} of {value}"
     if has_several_jobs:
         return f"changed {span}: {deviation}; several jobs contributed"
-    way = "fell" if stretch.slope_share < 0 else "rose"
-    return f"was not steady: {deviation}, and it {way} by {format_percent(stretch.slope_share)} {span}"
+    way = "falling" if stretch.slope_share < 0 else "rising"
+    return f"was not steady: {deviation}, {way} by {format_percent(stretch.slope_share)} {span}"
 
 
 def _seconds(value: float) -> str:

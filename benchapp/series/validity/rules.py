@@ -430,8 +430,8 @@ def _judge_trace(inputs: ValidityInputs) -> Badge | None:
         return None
     return Badge(
         "inconsistent",
-        f"The {'IOPS' if found.is_iops else 'bandwidth'} of the trace is"
-        f" {format_percent(found.average / summary)} of that in the report: do not use either.",
+        f"The trace has {format_percent(found.average / summary)} of the"
+        f" {'IOPS' if found.is_iops else 'bandwidth'} in the report: do not use either value.",
         {"trace": found.average, "report": summary},
     )
 

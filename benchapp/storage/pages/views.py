@@ -104,7 +104,7 @@ from benchapp.storage.read.hosts import (
     read_host,
     read_host_histories,
 )
-from benchapp.storage.read.patterns import read_host_patterns
+from benchapp.storage.read.patterns import begin_with_runs, read_host_patterns
 from benchapp.storage.target_mappings import (
     add_mapping,
     count_rereads,
@@ -295,7 +295,7 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
     ).items
     columns, runs = make_run_lines(rows)
     sweep = read_sweep_progress(rows[0]) if rows else None
-    patterns = read_host_patterns(row, span=span, days=days)
+    patterns, days, days_without = begin_with_runs(read_host_patterns(row, span=span, days=days), days)
     changes = list_host_environment_changes(row, span=span)
     lines = make_pattern_lines(row, patterns, days, time_range=asked)
     series_query = urlencode(
@@ -321,6 +321,7 @@ def host(request: HttpRequest, name: str) -> HttpResponse:
         "target_count": len({pattern.target for pattern in patterns}),
         "has_charts": any(line["chart"] for line in lines),
         "days": days,
+        "days_without": days_without,
         "first_day": format_day(days.first_at),
         "last_day": format_day(days.last_at),
         "image_url": f"/api/v1/charts/host.png?{urlencode({'host': row.name, **asked.bounds})}",

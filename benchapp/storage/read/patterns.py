@@ -1,7 +1,7 @@
 """Current levels of a host by pattern, compared with those of its peers."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Final
 
@@ -183,6 +183,19 @@ def read_host_patterns(
             key=lambda item: (order_value("pattern", item[0][0]), order_value("target_name", item[0][1])),
         )
     ]
+
+
+def begin_with_runs(
+    patterns: Sequence[HostPattern], days: DayRange
+) -> tuple[Sequence[HostPattern], DayRange, int]:
+    """Return the histories without the days before the first run of any, the days left, and how many were left out."""
+    firsts = [
+        next((place for place, value in enumerate(each.history) if value is not None), None)
+        for each in patterns
+    ]
+    empty = min((first for first in firsts if first is not None), default=0)
+    cut = [replace(each, history=each.history[empty:]) for each in patterns]
+    return cut, replace(days, count=days.count - empty), empty
 
 
 def _read_histories(

@@ -70,8 +70,8 @@ def test_cell_has_the_raw_value() -> None:
         ({"latency": "not-measured"}, "latency_max_ns", "measurement disabled in the fio options"),
         ({"all": "job-failed"}, "iops", "the job failed before its first measurement"),
         ({"iops": "a-new-code"}, "iops", "a new code"),
-        ({}, "iops", "fio did not print it"),
-        ({"percentiles": "clones-without-bins"}, "latency_mean_ns", "fio did not print it"),
+        ({}, "iops", "fio printed no value"),
+        ({"percentiles": "clones-without-bins"}, "latency_mean_ns", "fio printed no value"),
     ],
 )
 def test_missing_value_has_its_reason(missing: dict[str, str], metric: str, reason: str) -> None:

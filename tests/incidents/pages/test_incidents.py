@@ -591,7 +591,10 @@ def test_detection_status_describes_each_metric(viewer: Client) -> None:
 
     words = Page(viewer.get(reverse("benchmark_health") + "?status=noisy")).words
 
-    assert "Too noisy: smallest detectable change: 24 %; threshold: 5 %. Finding 5 % needs 50 runs." in words
+    assert (
+        "Too noisy: the smallest detectable change is 24 %, the threshold 5 %. Finding 5 % needs 50 runs."
+        in words
+    )
     assert "No metric is stale" in Page(viewer.get(reverse("benchmark_health") + "?status=stale")).words
 
 

@@ -273,8 +273,8 @@ def make_logged(iops: float, logs: int) -> dict[str, Any]:
     ("changes", "sentence"),
     [
         (make_logged(1600, 4), ""),
-        (make_logged(1000, 4), "The IOPS of the trace is 160 % of that in the report"),
-        (make_logged(4000, 4), "The IOPS of the trace is 40 % of that in the report"),
+        (make_logged(1000, 4), "The trace has 160 % of the IOPS in the report"),
+        (make_logged(4000, 4), "The trace has 40 % of the IOPS in the report"),
         (make_logged(4000, 3), ""),
         (
             {"fio_output": read_fio("71_steadystate_not_attained_json.out")},

@@ -298,6 +298,12 @@ def test_line_of_values(values: list[float], line: str | None) -> None:
     assert (found and found["line"]) == line
 
 
+def test_box_begins_with_the_first_value() -> None:
+    boxes = [(make_level_sparkline(values, []) or {})["box"] for values in ([1.0], [1.0, 2.0], [1.0] * 60)]
+
+    assert boxes == ["0 0 240 48", "230 0 10 48", "-2 0 242 48"]
+
+
 def test_widest_line_fits() -> None:
     found = make_level_sparkline([1.0] * 60, [(0, 60, 1.0)])
 

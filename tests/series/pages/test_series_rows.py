@@ -34,7 +34,7 @@ def make_shown(*, has_level: bool = True, is_pool: bool = False) -> SimpleNamesp
         url=HOSTILE,
         kind="worse",
         mark=ShownMark(HOSTILE, HOSTILE, "worse", HOSTILE) if has_level else None,
-        chart=dict.fromkeys(("line", "earlier", "current"), HOSTILE) if has_level else None,
+        chart=dict.fromkeys(("box", "line", "earlier", "current"), HOSTILE) if has_level else None,
         times=HOSTILE,
         is_failed=not has_level,
         **texts,

@@ -258,7 +258,7 @@ def test_sentences_include_the_values() -> None:
     assert "the load was 9.5 on 8 CPUs and other I/O kept the storage 40 % busy" in sentence_of(
         load=9.5, cpu_count=8, other_io_percent=40.0
     )
-    assert "The IOPS of the trace is 160 % of that in the report" in sentence_of(
+    assert "The trace has 160 % of the IOPS in the report" in sentence_of(
         steadiness=Steadiness(0.0, 0.0, 1600.0), iops=1000.0
     )
     assert "3\u202f010 IOPS exceed the 300 IOPS that gp2 of 100 GiB sustains" in sentence_of(

@@ -296,6 +296,16 @@ def test_levels_and_history_are_those_of_the_time_range(viewer: Client, changed:
     assert "open regression" not in image
 
 
+def test_histories_begin_with_the_first_run_and_say_so(viewer: Client, changed: Series) -> None:
+    host = Page(viewer.get("/hosts/db-1/")).words
+    long, short = (Page(viewer.get(f"/series/{changed.pk}/?from=-{days}d")).words for days in (90, 10))
+
+    shown = re.search(r"History, (\d+) days, no runs in (\d+) days before", host)
+    assert shown and int(shown[1]) in (44, 45) and int(shown[1]) + int(shown[2]) == 90
+    assert "The chart begins with the first run, " in long
+    assert "The chart begins with the first run, " not in short
+
+
 def test_pattern_of_an_earlier_time_shows_the_series_that_was_measured_last_then(changed: Series) -> None:
     host = changed.host
     assert host is not None

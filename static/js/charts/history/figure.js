@@ -50,6 +50,8 @@ class HistoryFigure {
       return;
     }
     const asked = { from: from ? Date.parse(from) : whole.from, to: to ? Date.parse(to) : whole.to };
+    // The part of a range before the first run would be empty; the page says where the runs begin.
+    asked.from = asked.to > whole.from ? Math.max(asked.from, whole.from) : asked.from;
     this.view = from || to ? asked : { ...whole };
     this.prepare();
     this.drawPanels();

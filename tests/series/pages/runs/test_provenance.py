@@ -234,8 +234,7 @@ def test_course_that_falls_is_said_to_fall() -> None:
     said = describe_trace(make_row(means), has_several_jobs=False)
 
     assert said == (
-        "Read IOPS was not steady: the means of five slices range over 55 % of their average (725),"
-        " and it fell by 55 % from 0 to 12 s."
+        "Read IOPS was not steady: five slices range over 55 % of 725, falling by 55 % from 0 to 12 s."
     )
 
 

@@ -98,7 +98,7 @@ def test_missing_percentile_has_the_reason_of_the_run_page() -> None:
     page = render(make_row(make_summary(missing={"latency_p99_ns": "few-samples"})))
 
     assert "unknown: fewer than 10 samples above this percentile" in page.words
-    assert "fio did not print it" not in page.words
+    assert "fio printed no value" not in page.words
 
 
 def test_run_without_measurements_says_so() -> None:
