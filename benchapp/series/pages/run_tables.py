@@ -15,6 +15,7 @@ from benchapp.catalog.metrics import (
     KIND_NAMES,
     UNKNOWN,
     find_limit,
+    format_count,
     format_integer,
     format_signed_percent,
     format_three_digits,
@@ -193,7 +194,21 @@ def _describe_level(levels: Sequence[LevelComparison]) -> dict[str, Any] | None:
         text += f"; p99 {format_signed_percent(tail.change)}, outside"
     # No percentage of a level of 0, as of a device that answers nothing.
     change = "level 0:" if main.change is None else format_signed_percent(main.change)
-    return {"change": change, "range": text, "is_usual": main.is_usual}
+    return {"change": change, "range": text, "is_usual": main.is_usual, "size": abs(main.change or 0.0)}
+
+
+def describe_usual(lines: Sequence[dict[str, Any]]) -> str:
+    """Return how many results are outside of their usual range: "2 of 9 results are outside their usual range, …"."""
+    judged = [line for line in lines if line["level"] and line["level"]["is_usual"] is not None]
+    outside = [line for line in judged if not line["level"]["is_usual"]]
+    if not judged:
+        return ""
+    if not outside:
+        return f"{format_count(len(judged), 'result')} within the usual range."
+    largest = max(outside, key=lambda line: line["level"]["size"])
+    where = f"{largest['workload_title'].split(' · ')[0]} {largest['level']['change'].rstrip(':')}"
+    most = "the largest difference is " if len(outside) > 1 else ""
+    return f"{len(outside)} of {format_count(len(judged), 'result')} outside the usual range: {most}{where}."
 
 
 def find_usual_kinds(run: RunDetail) -> LatencyKinds:

@@ -47,6 +47,7 @@ from benchapp.requests.pages.run_requests import make_request_panel
 from benchapp.requests.read.run_requests import RequestFilter
 from benchapp.series.pages.run_tables import (
     describe_kinds,
+    describe_usual,
     find_usual_kinds,
     format_results,
     list_facts,
@@ -314,6 +315,7 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
         "columns": columns,
         "lines": lines,
         "has_levels": any(line["level"] for line in lines),
+        "usual_text": describe_usual(lines),
         "kinds": describe_kinds(find_usual_kinds(detail)),
         "latency_columns": [column for column in columns if column.is_latency],
         "limits": list(

@@ -444,13 +444,19 @@ def test_last_day_of_the_calendar_is_a_day_like_others(viewer: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("newest", "cell"),
+    ("newest", "cell", "summary"),
     [
-        (1010.0, "+1.0 % within the usual range of 31 runs"),
-        (700.0, "−30 % outside the usual range of 31 runs"),
+        (1010.0, "+1.0 % within the usual range of 31 runs", "1 result within the usual range."),
+        (
+            700.0,
+            "−30 % outside the usual range of 31 runs",
+            "1 of 1 result outside the usual range: 4k random read −30 %.",
+        ),
     ],
 )
-def test_result_is_compared_to_the_level_of_its_series(newest: float, cell: str, viewer: Client) -> None:
+def test_result_is_compared_to_the_level_of_its_series(
+    newest: float, cell: str, summary: str, viewer: Client
+) -> None:
     series = add_series([980.0, 1000.0, 1020.0] * 10 + [newest])
     calculate_levels([series.pk])
     run = Run.objects.order_by("-started_at")[0]
@@ -458,6 +464,7 @@ def test_result_is_compared_to_the_level_of_its_series(newest: float, cell: str,
     page = Page(viewer.get(f"/runs/{run.pk}/"))
 
     assert cell in page.words
+    assert summary in page.words
 
 
 def test_level_of_zero_has_no_percentage(viewer: Client) -> None:
