@@ -36,6 +36,19 @@ def format_day(moment: datetime, *, has_year: bool = True) -> str:
     return f"{local:%-d %b %Y}" if has_year else f"{local:%-d %b}"
 
 
+def format_days(from_at: datetime, to_at: datetime) -> str:
+    """Format whole days, to_at exclusive, without the year if it is this one: "21–27 Nov", "28 Oct – 3 Nov"."""
+    zone = timezone.get_current_timezone()
+    first, last = (each.astimezone(zone).date() for each in (from_at, to_at - timedelta(microseconds=1)))
+    year = "" if first.year == last.year == timezone.localdate().year else f" {last.year}"
+    if first == last:
+        return f"{first:%-d %b}{year}"
+    if (first.year, first.month) == (last.year, last.month):
+        return f"{first.day}–{last:%-d %b}{year}"
+    first_year = f" {first.year}" if first.year != last.year else ""
+    return f"{first:%-d %b}{first_year} – {last:%-d %b}{year}"
+
+
 def format_date(day: date) -> str:
     """Format a date as `format_day` the day of a time: "12 May 2026"."""
     return f"{day:%-d %b %Y}"

@@ -15,10 +15,12 @@ from benchapp.charts.read.comparison import (
     DEFAULT_METRICS,
     SERIES_IDS_MAXIMUM,
     ComparisonResult,
+    Evidence,
     NotCompared,
     Pair,
     Side,
     Unmatched,
+    Verdict,
     compare_sides,
     summarize_scopes,
 )
@@ -119,6 +121,13 @@ class PairAnswer(ApiAnswer, kw_only=True, frozen=True):
     ]
     smallest_change: Annotated[float, Meta(description="relative difference that counts, as in detection")]
     is_worse: Annotated[bool | None, Meta(description="null if the difference is below the smallest change")]
+    verdict: Annotated[
+        Verdict, Meta(description='"same": the interval excludes the smallest change; else "undecided"')
+    ]
+    evidence: Annotated[
+        Evidence,
+        Meta(description="of worse or better: the value, its spread, its pattern or an open regression"),
+    ]
     usual_low: Annotated[
         float | None, Meta(description="for fewer than 5 values: p10 / median of the series")
     ]
@@ -145,10 +154,14 @@ class PatternAnswer(ApiAnswer, kw_only=True, frozen=True):
 
 class ScopeAnswer(ApiAnswer, kw_only=True, frozen=True):
     scope: Annotated[str, Meta(description="host:NAME or pool:NAME")]
+    verdict: Annotated[
+        Verdict, Meta(description='"same": the intervals of all patterns exclude the smallest change')
+    ]
     differences: Annotated[Sequence[PatternAnswer], Meta(description="the largest first")]
     values: int
     worse: Annotated[int, Meta(description="values that are worse")]
     better: int
+    undecided: int
 
 
 class ComparisonPage(AnswerPage, kw_only=True, frozen=True):
@@ -189,7 +202,7 @@ class ComparisonView(ApiView):
         wanted = read_parameters(request, ComparisonParameters)
         a, b, found = read_comparison(wanted)
         is_cut = found.is_cut or found.values_maximum is not None
-        scopes = summarize_scopes(found.pairs)
+        scopes = summarize_scopes(found)
         return answer_rows(
             request,
             ComparisonPage,

@@ -33,10 +33,12 @@ from benchapp.charts.texts.comparison import (
     describe_comparison,
     describe_comparison_title,
     describe_difference,
+    describe_scope,
     describe_side,
     find_shared_parts,
     list_drawn,
     make_lines,
+    name_scope_kinds,
 )
 from benchapp.framework.pages.access import may_read
 from benchapp.framework.pages.command_lines import format_curl_command, link_chart_image
@@ -64,7 +66,7 @@ _NAMES: Final = {
     "b_series": "B: series",
     "series": "Series",
 }
-# Differences of a host or pool, and hosts and pools, that are listed.
+# Differences of a host or pool, and rows, that are listed.
 _NAMED_MAXIMUM: Final = 3
 _SHOWN_MAXIMUM: Final = 100
 _TOTAL: Final = "All"
@@ -77,36 +79,34 @@ def make_scope_table(
 ) -> dict[str, Any]:
     """Return the table; lines: those of the data table."""
     numbers = {id(line.pair): line.number for line in lines}
-    shown = [*results[:_SHOWN_MAXIMUM], total]
+    grouped: dict[str, list[ScopeResult]] = {}
+    for result in results:
+        grouped.setdefault(result.scope if result.differences else describe_scope(result), []).append(result)
+    rows = list(grouped.values())
     return {
-        "lines": [_make_scope_line(result, numbers) for result in shown],
-        "left_out": max(0, len(results) - _SHOWN_MAXIMUM),
+        "lines": [
+            *(_make_scope_line(row, numbers) for row in rows[:_SHOWN_MAXIMUM]),
+            _make_scope_line([total], numbers),
+        ],
+        "left_out": sum(map(len, rows[_SHOWN_MAXIMUM:])),
     }
 
 
-def describe_scope_results(results: Sequence[ScopeResult]) -> str:
-    """Return the worst: "1 of 7 hosts is worse: db-9 (random read, IOPS −22 % (3 of 4 series))."."""
-    count, worse = len(results), sum(result.worse > 0 for result in results)
-    kinds = {result.scope.partition(":")[0] for result in results}
-    noun = " or ".join(f"{kind}s" for kind in sorted(kinds))
-    if not worse:
-        return f"None of {count} {noun} is significantly worse."
-    verb = "is" if worse == 1 else "are"
-    named = "; ".join(map(_describe_worst, results[: min(_NAMED_MAXIMUM, worse)]))
-    more = worse - _NAMED_MAXIMUM
-    rest = f"; and {more} more" if more > 0 else ""
-    return f"{worse} of {count} {noun} {verb} worse: {named}{rest}."
-
-
-def _describe_worst(result: ScopeResult) -> str:
-    worst = next(each for each in result.differences if each.is_worse)
-    return f"{name_scopes([result.scope])}: {describe_difference(worst)}"
-
-
-def _make_scope_line(result: ScopeResult, numbers: dict[int, int]) -> dict[str, Any]:
+def _make_scope_line(results: Sequence[ScopeResult], numbers: dict[int, int]) -> dict[str, Any]:
+    """Return a row; results: of hosts and pools that have the same one."""
+    result = results[0]
+    names = [name_scopes([each.scope]) for each in results]
     return {
         "result": result,
-        "name": name_scopes([result.scope]) if result.scope else _TOTAL,
+        "name": f"{len(results)} {name_scope_kinds(results)}"
+        if len(results) > 1
+        else names[0]
+        if result.scope
+        else _TOTAL,
+        "names": names if len(results) > 1 else (),
+        "text": describe_scope(result) if result.scope else "",
+        "undecided": sum(each.undecided for each in results),
+        "values": sum(each.values for each in results),
         "differences": [
             {
                 "text": describe_difference(each),
@@ -237,7 +237,7 @@ def show_comparison(
         metrics=read_metrics(query, []),
     )
     names = _describe_sides(a, b, found)
-    scopes = summarize_scopes(found.pairs)
+    scopes = summarize_scopes(found)
     most = LINES_MAXIMUM if query.get("lines") == str(LINES_MAXIMUM) else LINES_DEFAULT
     lines = make_lines(found.pairs[:most])
     chart = _make_chart(lines, key)
@@ -247,10 +247,7 @@ def show_comparison(
         names=names,
         title=describe_comparison_title(found, *names),
         common=" · ".join(find_shared_parts([pair.title for pair in found.pairs[:most]])),
-        sentences=[
-            *([describe_scope_results(scopes[0])] if scopes else []),
-            *describe_comparison(found, *names),
-        ],
+        sentences=describe_comparison(found, *names),
         lines=lines,
         left_out=len(found.pairs) - len(lines),
         chart=chart,
@@ -421,15 +418,11 @@ def _link_swapped(query: QueryDict) -> str:
 def _link_suggestions(suggestions: Mapping[str, Any]) -> list[dict[str, Any]]:
     if not suggestions["has_measurements"]:
         return []
-    today = timezone.now().date()
-    turn = today - timedelta(days=_PERIOD)
-    periods = {
-        "a_from": (turn - timedelta(days=_PERIOD)).isoformat(),
-        "a_to": (turn - timedelta(days=1)).isoformat(),
-        "b_from": turn.isoformat(),
-        "b_to": today.isoformat(),
-    }
-    links = [{"label": f"Last {_PERIOD} days vs. the {_PERIOD} before", "url": f"?{urlencode(periods)}"}]
+    today = timezone.localdate()
+    # Whole days: today has only begun.
+    days = {"a_from": 2 * _PERIOD, "a_to": _PERIOD + 1, "b_from": _PERIOD, "b_to": 1}
+    periods = {name: (today - timedelta(days=before)).isoformat() for name, before in days.items()}
+    links = [{"label": f"Last {_PERIOD} full days vs. the {_PERIOD} before", "url": f"?{urlencode(periods)}"}]
     if len(suggestions["hosts"]) == 2:
         first, second = suggestions["hosts"]
         sides = {"a": f"host:{first}", "b": f"host:{second}"}

@@ -1,12 +1,12 @@
 """Compare two sides: their series are matched on all dimensions that are not compared; results by host or pool."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import log
 from statistics import median
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 import numpy as np
 from msgspec import Meta
@@ -31,6 +31,7 @@ from benchapp.charts.read.comparison_sides import (
     read_side,
     read_values,
 )
+from benchapp.detection.rules.significance import pool_runs
 from benchapp.incidents.read.series_status import SeriesMark, find_worst_mark, read_series_marks
 from benchapp.incidents.rules.incidents import measure_multiple
 from benchapp.models import LAYOUT_FIELDS, Level
@@ -67,6 +68,10 @@ DEFAULT_METRICS: Final = ("iops", "latency_p99_ns", "elapsed_s")
 _VIRTUAL: Final = {"host": ("scope",), "pool": ("scope",), "pattern": ("rw", "direction")}
 _UNHASHABLE: Final = "options"
 _NO_ROWS: Final = np.empty(0, dtype=np.int64)
+# Of the probability that a pooled difference is chance, adjusted among all pools.
+_POOL_ERROR: Final = 0.05
+Verdict = Literal["worse", "better", "same", "undecided"]
+Evidence = Literal["", "value", "spread", "pattern", "incident"]
 # Their columns are matched on, one by one.
 _UNMATCHED: Final = frozenset({"id", "target_id", "workload_id", _UNHASHABLE})
 
@@ -78,10 +83,11 @@ class Pair:
     title: workload and layout common to both sides. a_ids, b_ids: series. adjusted_p: among all pairs.
     smallest_change: relative, that counts, as detection has it for these series.
     is_worse: B against A by the metric's better direction; None where the difference is below the smallest change.
+    is_pooled: the series of the pattern, or of the host or pool, are significantly different together, like this one.
     usual: where a side has too few values for an interval, how far the series' runs usually lie from their median, as
     (p10, p90) / median; None where that is not known either.
-    a_mark, b_mark: the open or accepted change that matters most among those whose values the side has. a_scopes,
-    b_scopes: of the series, in alphabetical order.
+    a_mark, b_mark: the open or accepted change that matters most among those that most values of the side follow.
+    a_scopes, b_scopes: of the series, in alphabetical order.
     """
 
     title: str
@@ -92,6 +98,7 @@ class Pair:
     adjusted_p: float | None
     smallest_change: float
     is_worse: bool | None
+    is_pooled: bool
     usual: tuple[float, float] | None
     a_ids: tuple[int, ...]
     b_ids: tuple[int, ...]
@@ -126,14 +133,72 @@ class Pair:
         return self.comparison.is_significant and self.adjusted_p is not None and self.adjusted_p < 0.05
 
     @property
+    def evidence(self) -> Evidence:
+        """Return why B is worse or better by the smallest change or more; "" if it is not.
+
+        The value alone: significantly, or clearly apart. With its pattern. By the open regression of one side.
+        """
+        if self.is_worse is None:
+            return ""
+        if self.is_significant or self.is_apart:
+            return "value" if self.is_significant else "spread"
+        if self.is_pooled:
+            return "pattern"
+        regressed = [self._has_regressed(mark) for mark in (self.a_mark, self.b_mark)]
+        is_told = self.a_ids == self.b_ids and regressed == [not self.is_worse, self.is_worse]
+        return "incident" if is_told else ""
+
+    def _has_regressed(self, mark: SeriesMark | None) -> bool:
+        limited = find_detected_metric(self.metric, SMALLEST_CHANGES)
+        return mark is not None and mark.state == "open" and mark.is_regression and mark.metric == limited
+
+    @property
     def is_different(self) -> bool:
-        """Return whether B is worse or better: significantly or clearly apart, and by the smallest change or more."""
-        return (self.is_significant or self.is_apart) and self.is_worse is not None
+        """Return whether B is worse or better."""
+        return bool(self.evidence)
+
+    @property
+    def is_beyond(self) -> bool:
+        """Return whether the whole interval is the smallest change or more away from 1."""
+        ends = (self.comparison.low, self.comparison.high)
+        return self.comparison.is_significant and all(
+            end is not None and measure_multiple(end - 1, self.smallest_change) >= 1 for end in ends
+        )
+
+    @property
+    def verdict(self) -> Verdict:
+        """Return the verdict; "same" if the interval excludes the smallest change."""
+        if self.is_different:
+            return "worse" if self.is_worse else "better"
+        return "same" if is_within(self.comparison, self.smallest_change) else "undecided"
 
     @property
     def size(self) -> float:
         """Return the difference in multiples of the smallest change; half counts as much as double."""
         return measure_multiple((self.comparison.ratio or 1) - 1, self.smallest_change)
+
+
+def is_within(comparison: Comparison, smallest_change: float) -> bool:
+    """Return whether the interval is within the smallest change."""
+    ends = [end for end in (comparison.low, comparison.high) if end is not None]
+    return bool(ends) and all(measure_multiple(end - 1, smallest_change) < 1 for end in ends)
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """One metric of several series: each run counts once, with the mean of its values relative to the medians of A.
+
+    pattern: of the series; "" of all of a host or pool. is_worse: B against A, if significant, and the median of the
+    series differs by the smallest change or more.
+    """
+
+    a_scopes: tuple[str, ...]
+    b_scopes: tuple[str, ...]
+    pattern: str
+    metric: str
+    comparison: Comparison
+    smallest_change: float
+    is_worse: bool | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +223,7 @@ class NotCompared:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonResult:
-    """Both sides. pairs: differences first. free: names of the compared columns that differ.
+    """Both sides. pairs: differences first. pools: by pattern. free: names of the compared columns that differ.
 
     counts: series on each side; is_cut: a side has more than SERIES_MAXIMUM, or there are more than COMPARED_MAXIMUM
     values, whose rest is left out. scopes: hosts and pools of the compared values of each side, of all if none is
@@ -169,6 +234,7 @@ class ComparisonResult:
     """
 
     pairs: tuple[Pair, ...]
+    pools: tuple[Pool, ...]
     not_compared: tuple[NotCompared, ...]
     only_a: tuple[Unmatched, ...]
     only_b: tuple[Unmatched, ...]
@@ -233,8 +299,10 @@ def compare_sides(
     changed = scopes[0]
     if scopes[0] == scopes[1] and "scope" not in free:
         changed, of_sides = _select_changed(found, counted, of_sides)
+    pairs, pools = _make_pairs(found, wanted, free)
     return ComparisonResult(
-        pairs=_make_pairs(found, wanted, free),
+        pairs=pairs,
+        pools=pools,
         not_compared=tuple(_list_not_compared(both.values(), wanted, metrics, free)),
         only_a=_list_unmatched(groups, place=0),
         only_b=_list_unmatched(groups, place=1),
@@ -408,15 +476,20 @@ def _list_not_compared(
 
 def _make_pairs(
     found: Sequence[_Found], values: Sequence[SideValues], free: frozenset[str]
-) -> tuple[Pair, ...]:
+) -> tuple[tuple[Pair, ...], tuple[Pool, ...]]:
+    """Return the pairs, differences first, and the pools of patterns."""
     adjusted = adjust([each.comparison.p for each in found])
     usual = _read_usual(found)
     marks = _read_marks(found)
     thresholds = read_thresholds({row["id"] for each in found for rows in each.sides for row in rows})
+    smallest_changes = [_find_smallest(each, thresholds) for each in found]
+    pools = _pool(found, values, smallest_changes)
     titles = Titles(free)
     pairs = []
-    for each, p in zip(found, adjusted, strict=True):
+    for each, p, smallest in zip(found, adjusted, smallest_changes, strict=True):
         row = each.sides[0][0]
+        before, after = each.comparison.a.median, each.comparison.b.median
+        is_worse = _find_direction(each.metric, before, after, ratio=each.comparison.ratio, smallest=smallest)
         a_ids, b_ids = (tuple(row["id"] for row in rows) for rows in each.sides)
         a_mark, b_mark = (
             find_worst_mark(
@@ -424,9 +497,6 @@ def _make_pairs(
             )
             for ids, side, rows in zip((a_ids, b_ids), values, each.rows, strict=True)
         )
-        # Of the maximum that of p99.
-        limited = find_detected_metric(each.metric, SMALLEST_CHANGES)
-        smallest = min(thresholds[id_][limited] for id_ in (*a_ids, *b_ids))
         pairs.append(
             Pair(
                 title=titles.describe(row),
@@ -436,7 +506,9 @@ def _make_pairs(
                 comparison=each.comparison,
                 adjusted_p=p,
                 smallest_change=smallest,
-                is_worse=_find_direction(each, smallest),
+                is_worse=is_worse,
+                is_pooled=is_worse is not None
+                and any(key in pools and pools[key].is_worse is is_worse for key in _name_pools(each)),
                 usual=usual.get((row["id"], each.metric)),
                 a_ids=a_ids,
                 b_ids=b_ids,
@@ -446,15 +518,81 @@ def _make_pairs(
                 b_scopes=_list_scopes(each.sides[1]),
             )
         )
-    return tuple(sorted(pairs, key=_rank))
+    return tuple(sorted(pairs, key=_rank)), tuple(pool for pool in pools.values() if pool.pattern)
 
 
-def _find_direction(found: _Found, smallest_change: float) -> bool | None:
+def _find_smallest(found: _Found, thresholds: Mapping[int, Mapping[str, float]]) -> float:
+    # Of the maximum that of p99.
+    limited = find_detected_metric(found.metric, SMALLEST_CHANGES)
+    return min(thresholds[row["id"]][limited] for rows in found.sides for row in rows)
+
+
+_PoolKey = tuple[tuple[str, ...], tuple[str, ...], str, str]
+
+
+def _name_pools(found: _Found) -> list[_PoolKey]:
+    """Return the pools of a value: of its pattern, and of its host or pool."""
+    a, b = map(_list_scopes, found.sides)
+    row = found.sides[0][0]
+    return [(a, b, pattern, found.metric) for pattern in (name_pattern(row["rw"], row["direction"]), "")]
+
+
+def _pool(
+    found: Sequence[_Found], values: Sequence[SideValues], smallest_changes: Sequence[float]
+) -> dict[_PoolKey, Pool]:
+    """Compare the series of each pattern, and of each host or pool, together; a single one is a pool, too.
+
+    As the gate does for a build: what all have in common is clearer in their mean, and there are fewer tests.
+    """
+    groups: dict[_PoolKey, list[tuple[_Found, float]]] = defaultdict(list)
+    for each, smallest in zip(found, smallest_changes, strict=True):
+        if each.comparison.a.median > 0:
+            for key in _name_pools(each):
+                groups[key].append((each, smallest))
+    comparisons = []
+    for (*_, metric), members in groups.items():
+        medians = [each.comparison.a.median for each, _ in members]
+        sides = (
+            pool_runs(
+                [
+                    (side.run_ids[rows], side.columns[metric][rows])
+                    for each, _ in members
+                    for rows in (each.rows[place],)
+                ],
+                medians,
+            )
+            for place, side in enumerate(values)
+        )
+        comparisons.append(compare(*(list(side.values()) for side in sides)))
+    adjusted = adjust(
+        [
+            each.p if len(members) > 1 else None
+            for each, members in zip(comparisons, groups.values(), strict=True)
+        ]
+    )
+    pools = {}
+    for (key, members), comparison, p in zip(groups.items(), comparisons, adjusted, strict=True):
+        smallest = min(each for _, each in members)
+        is_significant = comparison.is_significant and p is not None and p < _POOL_ERROR
+        middle = median(each.comparison.b.median / each.comparison.a.median for each, _ in members)
+        pools[key] = Pool(
+            *key,
+            comparison=comparison,
+            smallest_change=smallest,
+            is_worse=_find_direction(key[-1], 1, middle, ratio=middle, smallest=smallest)
+            if is_significant
+            else None,
+        )
+    return pools
+
+
+def _find_direction(
+    metric: str, before: float, after: float, *, ratio: float | None, smallest: float
+) -> bool | None:
     """Return whether B is worse; None if the difference is below the smallest change."""
-    before, after, ratio = found.comparison.a.median, found.comparison.b.median, found.comparison.ratio
-    if before == after or (ratio is not None and measure_multiple(ratio - 1, smallest_change) < 1):
+    if before == after or (ratio is not None and measure_multiple(ratio - 1, smallest) < 1):
         return None
-    return (after > before) == (CATALOG[found.metric].better == "lower")
+    return (after > before) == (CATALOG[metric].better == "lower")
 
 
 def _read_usual(found: Iterable[_Found]) -> dict[tuple[int, str], tuple[float, float]]:
@@ -486,7 +624,7 @@ def _rank(pair: Pair) -> tuple[int, float, str, str]:
     """Sort differences first, then significant ones that are too small, then ratios by their distance from 1."""
     ratio = pair.comparison.ratio
     distance = max(ratio, 1 / ratio) if ratio and ratio > 0 else 1.0
-    return (2 - pair.is_significant - pair.is_different, -distance, pair.title, pair.metric)
+    return (2 - pair.is_significant - 2 * pair.is_different, -distance, pair.title, pair.metric)
 
 
 def _list_unmatched(groups: Mapping[Hashable, MatchedRows], *, place: int) -> tuple[Unmatched, ...]:
@@ -532,30 +670,38 @@ class PatternDifference:
 class ScopeResult:
     """The compared values of one host or pool, or of all; scope: "" for all.
 
-    differences: the largest first. worse, better: differences among all `values`.
+    verdict: "worse" if any value is, "same" if the interval of each pattern excludes the smallest change, and no value
+    has an interval beyond it. differences: the largest first. undecided_pools: the widest first. worse, better,
+    undecided: among all `values`.
     """
 
     scope: str
+    verdict: Verdict
     differences: tuple[PatternDifference, ...]
+    undecided_pools: tuple[Pool, ...]
     values: int
     worse: int
     better: int
+    undecided: int
 
 
-def summarize_scopes(pairs: Sequence[Pair]) -> tuple[list[ScopeResult], ScopeResult] | None:
+def summarize_scopes(found: ComparisonResult) -> tuple[list[ScopeResult], ScopeResult] | None:
     """Return the results by host or pool, the worse ones first, by their largest difference for the worse; their total.
 
     None if the sides are of different hosts or pools, or of a single one.
     """
     groups: dict[str, list[Pair]] = defaultdict(list)
-    for pair in pairs:
+    for pair in found.pairs:
         if pair.a_scopes != pair.b_scopes or len(pair.a_scopes) != 1:
             return None
         groups[pair.a_scopes[0]].append(pair)
     if len(groups) < 2:
         return None
-    results = [_summarize(scope, own) for scope, own in groups.items()]
-    return sorted(results, key=_rank_scope), _summarize("", pairs)
+    pools: dict[str, list[Pool]] = defaultdict(list)
+    for pool in found.pools:
+        pools[pool.a_scopes[0]].append(pool)
+    results = [_summarize(scope, own, pools[scope]) for scope, own in groups.items()]
+    return sorted(results, key=_rank_scope), _summarize("", found.pairs, found.pools)
 
 
 def summarize_patterns(pairs: Iterable[Pair]) -> tuple[PatternDifference, ...]:
@@ -588,20 +734,37 @@ def _make_difference(
     )
 
 
-def _summarize(scope: str, pairs: Sequence[Pair]) -> ScopeResult:
-    differences = summarize_patterns(pairs)
+def _summarize(scope: str, pairs: Sequence[Pair], pools: Sequence[Pool]) -> ScopeResult:
+    counts = Counter(pair.verdict for pair in pairs)
+    undecided = [pool for pool in pools if not is_within(pool.comparison, pool.smallest_change)]
+    pooled = {(pool.pattern, pool.metric) for pool in pools}
+    is_same = not undecided and all(
+        (name_pattern(pair.rw, pair.direction), pair.metric) in pooled and not pair.is_beyond
+        for pair in pairs
+    )
+    verdict: Verdict = "same" if is_same else "undecided"
+    if counts["worse"] or counts["better"]:
+        verdict = "worse" if counts["worse"] else "better"
     return ScopeResult(
         scope=scope,
-        differences=differences,
+        verdict=verdict,
+        differences=summarize_patterns(pairs),
+        undecided_pools=tuple(sorted(undecided, key=_measure_width, reverse=True)),
         values=len(pairs),
-        worse=sum(each.count for each in differences if each.is_worse),
-        better=sum(each.count for each in differences if not each.is_worse),
+        worse=counts["worse"],
+        better=counts["better"],
+        undecided=counts["undecided"],
     )
 
 
-def _rank_scope(result: ScopeResult) -> tuple[float, float, str]:
+def _measure_width(pool: Pool) -> float:
+    """Return the width of the interval; 0 without one."""
+    return (pool.comparison.high or 0) - (pool.comparison.low or 0)
+
+
+def _rank_scope(result: ScopeResult) -> tuple[float, float, bool, str]:
     worse, better = (
         max((each.size for each in result.differences if each.is_worse is is_worse), default=0.0)
         for is_worse in (True, False)
     )
-    return (-worse, better, result.scope)
+    return (-worse, -better, result.verdict == "same", result.scope)

@@ -92,9 +92,9 @@ class SideValues:
         return {self.kinds.get(metric, {}).get(each, "") for each in series_ids} - {""}
 
     def has_reached(self, rows: NDArray[np.int64], mark: SeriesMark) -> bool:
-        """Return whether the change of a mark is among these rows: its series has a value since then."""
+        """Return whether most of these values of the series of a mark are since its change."""
         own = rows[self.series_ids[rows] == mark.series_id]
-        return bool(len(own)) and int(self.started_at[own].max()) >= to_us(mark.started_at)
+        return bool(len(own)) and float(np.median(self.started_at[own])) >= to_us(mark.started_at)
 
 
 def read_side(side: Side, common: Filter, *, series_ids: Sequence[int] = ()) -> list[SideRow]:

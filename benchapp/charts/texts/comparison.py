@@ -17,6 +17,7 @@ from benchapp.catalog.metrics import (
     Metric,
     format_count,
     format_integer,
+    format_percent,
     format_signed_percent,
     format_value,
     lower_label,
@@ -25,12 +26,16 @@ from benchapp.charts.read.comparison import (
     COMPARED_MAXIMUM,
     SERIES_MAXIMUM,
     ComparisonResult,
+    Evidence,
     Pair,
     PatternDifference,
+    Pool,
+    ScopeResult,
     Side,
     summarize_patterns,
+    summarize_scopes,
 )
-from benchapp.framework.times import format_day, format_moment
+from benchapp.framework.times import format_day, format_days, format_moment
 from benchapp.models import name_scopes
 from benchapp.series.read.titles import describe_value
 
@@ -39,12 +44,19 @@ _NAMED_MAXIMUM: Final = 3
 CHART_MAXIMUM: Final = 40
 _SEPARATOR: Final = " · "
 _METRICS: Final = tuple(CATALOG)
+_EVIDENCE: Final[dict[Evidence, str]] = {
+    "": "",
+    "value": "",
+    "spread": ", few runs",
+    "pattern": " with its pattern",
+    "incident": ": open regression",
+}
 # Of workload, layout and host, and within a layout.
 _PARTS: Final = re.compile(r" · |, ")
 
 
 def describe_side(side: Side, scopes: Sequence[str] = (), label: str = "") -> str:
-    """Describe one side: "host:db-1, since 1 May 2026, before 8 May 2026"; "all" without conditions.
+    """Describe one side: "host:db-1, 1–7 May", "since 8 May 2026"; "all" without conditions.
 
     scopes: of its series, named beside a run. label: of a series.
     """
@@ -53,10 +65,12 @@ def describe_side(side: Side, scopes: Sequence[str] = (), label: str = "") -> st
         parts.append(label or f"series {side.series_id}")
     if text := write_filter(side.filter):
         parts.append(text)
-    if side.from_at:
-        parts.append(f"since {_format_bound(side.from_at)}")
-    if side.to_at:
-        parts.append(f"before {_format_bound(side.to_at)}")
+    bounds = [each for each in (side.from_at, side.to_at) if each]
+    if len(bounds) == 2:
+        is_days = all(localtime(each).time() == time.min for each in bounds)
+        parts.append(format_days(*bounds) if is_days else " – ".join(map(_format_bound, bounds)))
+    elif bounds:
+        parts.append(f"{'since' if side.from_at else 'before'} {_format_bound(bounds[0])}")
     return ", ".join(parts) or "all"
 
 
@@ -69,33 +83,107 @@ def describe_comparison_title(found: ComparisonResult, a: str, b: str) -> str:
     """Return the two sides and the main result."""
     if not found.pairs:
         return f"{b} vs. {a}: {'not compared' if found.not_compared else 'no matching series'}"
-    different = [pair for pair in found.pairs if pair.is_different]
-    worse, better = (sum(pair.is_worse is flag for pair in different) for flag in (True, False))
-    few = _count_few(found)
-    if few == len(found.pairs) and not different:
-        answer = f"{format_count(few, 'value')}, too few runs"
-    elif not worse and not better:
-        answer = f"no significant difference in {format_count(len(found.pairs), 'value')}"
+    scopes = summarize_scopes(found)
+    judged: Sequence[Pair | ScopeResult] = scopes[0] if scopes else found.pairs
+    counts = Counter(each.verdict for each in judged)
+    noun = name_scope_kinds(scopes[0]) if scopes else "value" if len(judged) == 1 else "values"
+    total = format_integer(len(judged))
+    undecided = format_integer(counts["undecided"])
+    if counts["same"] == len(judged):
+        answer = f"{total} {noun} the same"
+    elif counts["undecided"] == len(judged):
+        answer = f"{total} {noun} not decided, {_describe_runs(found.pairs)}"
     else:
-        counts = [format_integer(count) for count in (worse, len(found.pairs), better)]
-        answer = "{} of {} values worse, {} better".format(*counts)
+        answer = f"{format_integer(counts['worse'])} of {total} {noun} worse, {format_integer(counts['better'])} better"
+        answer += f", {undecided} not decided" if counts["undecided"] else ""
     title = f"{b} vs. {a}: {answer}"
     return f"{title[0].upper()}{title[1:]}" if b.startswith(("since ", "before ")) else title
 
 
+def name_scope_kinds(results: Sequence[ScopeResult]) -> str:
+    """Return "hosts", "pools" or "hosts or pools"."""
+    return " or ".join(f"{kind}s" for kind in sorted({each.scope.partition(":")[0] for each in results}))
+
+
+def _describe_runs(pairs: Sequence[Pair]) -> str:
+    """Return the runs of a value on both sides: "7 runs a side", "5 to 7 and 6 runs"."""
+    sides = [
+        {side.n for side in sides}
+        for sides in zip(*((pair.comparison.a, pair.comparison.b) for pair in pairs), strict=True)
+    ]
+    a, b = (
+        " to ".join(format_integer(each) for each in sorted({min(counts), max(counts)})) for counts in sides
+    )
+    return f"{a} and {b} runs" if a != b else f"{a} run{'' if a == '1' else 's'} a side"
+
+
+def describe_scope_results(results: Sequence[ScopeResult]) -> str:
+    """Return the worst: "1 of 7 hosts is worse: db-9 (random read, IOPS −22 % (3 of 4 series)); …"."""
+    counts = Counter(result.verdict for result in results)
+    worse = counts["worse"]
+    noun = name_scope_kinds(results)
+    rest = [
+        f"{format_integer(count)} {word}"
+        for count, word in (
+            (counts["better"], "better"),
+            (counts["undecided"], "not decided"),
+            (counts["same"], "the same"),
+        )
+        if count
+    ]
+    if not worse:
+        return f"None of {format_integer(len(results))} {noun} is worse: {', '.join(rest)}."
+    verb = "is" if worse == 1 else "are"
+    named = "; ".join(map(_describe_worst, results[: min(_NAMED_MAXIMUM, worse)]))
+    more = f"; and {format_integer(worse - _NAMED_MAXIMUM)} more" if worse > _NAMED_MAXIMUM else ""
+    others = f" Others: {', '.join(rest)}." if rest else ""
+    return f"{format_integer(worse)} of {format_integer(len(results))} {noun} {verb} worse: {named}{more}.{others}"
+
+
+def _describe_worst(result: ScopeResult) -> str:
+    worst = next(each for each in result.differences if each.is_worse)
+    return f"{name_scopes([result.scope])}: {describe_difference(worst)}"
+
+
+def describe_scope(result: ScopeResult) -> str:
+    """Return the result of a host or pool without differences."""
+    if result.verdict == "same":
+        return "same"
+    pools = [each for each in result.undecided_pools if each.comparison.low is not None]
+    named = "; ".join(map(_describe_pool, pools[:_NAMED_MAXIMUM]))
+    return f"not decided{f': {named}' if named else ''}"
+
+
+def _describe_pool(pool: Pool) -> str:
+    found = pool.comparison
+    pattern, label = describe_value("pattern", pool.pattern), CATALOG[pool.metric].label
+    low, high = (format_signed_percent((end or 1) - 1) for end in (found.low, found.high))
+    return f"{pattern}, {label} {low} to {high} ({found.a.n} and {found.b.n} runs)"
+
+
 def describe_comparison(found: ComparisonResult, a: str, b: str) -> list[str]:
-    """Return sentences: differences by pattern, values with too few runs, what was compared, environments."""
+    """Return sentences: differences by pattern, values not decided, what was compared, environments."""
     if not found.pairs:
         return describe_not_compared(found) or [_describe_nothing(found, a, b)]
     differences = summarize_patterns(found.pairs)
-    sentences = [
-        _describe_pair(each.largest) if each.count == 1 else f"{describe_difference(each)}."
+    scopes = summarize_scopes(found)
+    sentences = [describe_scope_results(scopes[0])] if scopes else []
+    sentences += [
+        _describe_pair(each.largest)
+        if each.count == 1
+        else f"{(text := describe_difference(each))[:1].upper()}{text[1:]}."
         for each in differences[:_NAMED_MAXIMUM]
     ]
     if more := sum(each.count for each in differences[_NAMED_MAXIMUM:]):
         sentences.append(f"{format_count(more, 'more difference')} in the table.")
     sentences += describe_not_compared(found)
-    few = _count_few(found)
+    counts = Counter(pair.verdict for pair in found.pairs)
+    if counts["undecided"]:
+        sentences.append(
+            f"{format_integer(counts['undecided'])} of {format_count(len(found.pairs), 'value')} not decided:"
+            " the interval includes a relevant change, or a side has fewer than five runs."
+        )
+    sentences.append(f"Runs of each value: {_describe_runs(found.pairs)}.")
     if found.is_cut:
         sentences.append(
             f"More series match: compared are at most {format_integer(SERIES_MAXIMUM)} series of each side and"
@@ -105,11 +193,6 @@ def describe_comparison(found: ComparisonResult, a: str, b: str) -> list[str]:
         sentences.append(
             f"Of each series the newest {format_integer(found.values_maximum)} values are compared. Narrow the filters"
             " to compare all."
-        )
-    if few:
-        sentences.append(
-            f"{format_integer(few)} of {format_integer(len(found.pairs))} values have fewer than five runs on a"
-            " side: no confidence interval."
         )
     if found.environment:
         lines = [
@@ -194,11 +277,6 @@ def _describe_effect(pair: Pair) -> str:
     return f"{pair.comparison.effect} effect"
 
 
-def _count_few(found: ComparisonResult) -> int:
-    """Return how many values have too few runs for an interval."""
-    return sum(pair.has_few_runs for pair in found.pairs)
-
-
 def split_title(title: str) -> list[str]:
     """Return the parts of a title: of workload, layout and host, and within a layout."""
     return _PARTS.split(title)
@@ -222,16 +300,14 @@ def _describe_place(pair: Pair) -> str:
 def describe_result(pair: Pair) -> tuple[str, str]:
     """Return the result of a pair, and its class: worse, better or none."""
     found = pair.comparison
-    if pair.is_different:
-        kind = "worse" if pair.is_worse else "better"
-        return f"{kind}, few runs" if pair.is_apart else kind, kind
-    if pair.is_significant:
-        return f"same: below {pair.smallest_change * 100:g} %", "none"
-    if found.low is None:
-        if pair.is_usual is not None:
-            return ("within the usual range" if pair.is_usual else "outside the usual range", "none")
-        return "too few runs" if pair.has_few_runs else "no interval: values of 0", "none"
-    return "no significant difference", "none"
+    if pair.verdict in ("worse", "better"):
+        return f"{pair.verdict}{_EVIDENCE[pair.evidence]}", pair.verdict
+    if pair.verdict == "same":
+        return f"same: within {format_percent(pair.smallest_change)}", "none"
+    if pair.has_few_runs and pair.is_usual is not None:
+        return ("within the usual range" if pair.is_usual else "outside the usual range", "none")
+    is_zero = found.low is None and not pair.has_few_runs
+    return f"not decided: {'values of 0' if is_zero else _describe_runs([pair])}", "none"
 
 
 @dataclass(frozen=True, slots=True)

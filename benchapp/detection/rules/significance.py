@@ -17,6 +17,7 @@ from statistics import NormalDist, fmean
 from typing import Final, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchapp.detection.rules.noise_profile import profile_noise
 
@@ -325,12 +326,7 @@ def _pool(samples: Sequence[GateSample]) -> list[tuple[GateSample, int]]:
     for (metric, _), group in groups.items():
         medians, builds = [each.median for each in group], group[0].builds
         baseline, values = (
-            {
-                run: 100
-                * fmean(column[run] / median for column, median in zip(columns, medians, strict=True))
-                for run in columns[0]
-                if all(run in column for column in columns)
-            }
+            pool_runs([(list(each), list(each.values())) for each in columns], medians, least=len(group))
             for columns in ([each.baseline for each in group], [each.values for each in group])
         )
         limit = fmean(each.limit for each in group)
@@ -338,6 +334,28 @@ def _pool(samples: Sequence[GateSample]) -> list[tuple[GateSample, int]]:
         if len(group) > 1 and len(mean.list_builds()) >= BASELINE_RUNS_MINIMUM:
             pooled.append((mean, len(group)))
     return pooled
+
+
+def pool_runs(
+    columns: Sequence[tuple[Sequence[int] | NDArray[np.int64], Sequence[float] | NDArray[np.float64]]],
+    medians: Sequence[float],
+    *,
+    least: int = 1,
+) -> dict[int, float]:
+    """Return the mean of several series by run, in percent of their medians, in the order of their first values.
+
+    columns: runs and values of each series. A run with fewer values than `least` is left out.
+    """
+    runs, firsts, places, counts = np.unique(
+        np.concatenate([ids for ids, _ in columns]),
+        return_index=True,
+        return_inverse=True,
+        return_counts=True,
+    )
+    relative = [np.asarray(of) / median for (_, of), median in zip(columns, medians, strict=True)]
+    means = 100 * np.bincount(places, weights=np.concatenate(relative)) / counts
+    order = [place for place in np.argsort(firsts) if counts[place] >= least]
+    return dict(zip(runs[order].tolist(), means[order].tolist(), strict=True))
 
 
 def pass_gate(

@@ -102,6 +102,25 @@ def test_two_periods_compare_each_series_with_itself() -> None:
     assert found.pairs[0].a_ids == found.pairs[0].b_ids
 
 
+def test_loss_that_all_series_have_in_common_is_clear_in_few_runs() -> None:
+    """Three runs a day of each of two layouts: none is decided alone, their pattern is."""
+    host = make_host()
+    for count in (1, 2):
+        for depth in (1, 2):
+            add_series(
+                [100, 103, 97, 90, 87, 93],
+                host=host,
+                target=make_target(volume_count=count),
+                workload=make_workload(iodepth=depth),
+            )
+    turn = NOON.replace(hour=15)
+
+    found = compare_sides(Side(to_at=turn), Side(from_at=turn), metrics=["iops"])
+
+    assert {(pair.comparison.b.n, pair.is_significant) for pair in found.pairs} == {(3, False)}
+    assert {(pair.verdict, pair.evidence) for pair in found.pairs} == {("worse", "pattern")}
+
+
 def test_two_runs_are_seen_against_what_is_usual() -> None:
     host = make_host()
     series = add_series([100, 90], host=host)
@@ -208,10 +227,10 @@ def test_no_more_values_are_compared_than_somebody_reads(monkeypatch: pytest.Mon
         # ln(90 006 / 8 998) is 2.30, ln(p90 / p10) of the sides 0.0004 and 0.0001.
         ([90_006, 89_996, 90_007], ("better, few runs", "better")),
         # p10 75 000 and p90 105 000: ln 1.4 is 0.34, and ten times that is above ln 10 = 2.30.
-        ([90_000, 71_250, 108_750], ("too few runs", "none")),
-        ([90_006, 89_996], ("too few runs", "none")),
+        ([90_000, 71_250, 108_750], ("not decided: 3 runs a side", "none")),
+        ([90_006, 89_996], ("not decided: 3 and 2 runs", "none")),
         # 2 %, below the smallest change of IOPS.
-        ([9_178, 9_178, 9_179], ("too few runs", "none")),
+        ([9_178, 9_178, 9_179], ("not decided: 3 runs a side", "none")),
     ],
 )
 def test_few_runs_are_better_only_if_clearly_apart(values: list[int], result: tuple[str, str]) -> None:
@@ -231,7 +250,7 @@ def test_runs_that_reached_nothing_are_not_few() -> None:
     (pair,) = compare_sides(side("host:fast"), side("host:slow")).pairs
 
     assert (pair.comparison.low, pair.has_few_runs) == (None, False)
-    assert describe_result(pair) == ("no interval: values of 0", "none")
+    assert describe_result(pair) == ("not decided: values of 0", "none")
 
 
 def test_sides_without_a_period_are_the_current_levels_without_maintenance() -> None:

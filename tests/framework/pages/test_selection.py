@@ -65,7 +65,7 @@ def test_two_series_are_compared_whatever_they_differ_in(viewer: Client) -> None
 
     page = follow(viewer, "compare", kind="series", selected=[one.pk, other.pk], metric="iops")
 
-    assert "db-02, QD 32 vs. db-01, QD 8: 1 of 1 values worse, 0 better" in page.words
+    assert "db-02, QD 32 vs. db-01, QD 8: 1 of 1 value worse, 0 better" in page.words
     assert "IOPS: 100 on db-01 → 80.0 on db-02 (−20 %" in page.words
 
 
@@ -76,7 +76,7 @@ def test_two_hosts_are_compared_by_their_filters(viewer: Client) -> None:
     response = viewer.get(reverse("compare"), {"kind": "host", "selected": ["fast", "slow host"]})
 
     assert response["Location"] == "/compare/?a=host:fast&b=host:%22slow+host%22"
-    assert "no significant difference in 1 value" in Page(viewer.get(response["Location"])).words
+    assert "1 value the same" in Page(viewer.get(response["Location"])).words
 
 
 def test_hosts_of_a_pool_are_compared_by_their_pools(viewer: Client) -> None:
@@ -147,7 +147,7 @@ def test_incident_is_compared_before_its_first_and_after_its_last_change(viewer:
     ids = ",".join(str(change.series_id) for change in changes)
     assert f"series={ids}" in response["Location"]
     assert "a_to=2026-11-22T00:00:00Z&b_from=2026-11-22T01:00:00Z" in response["Location"]
-    assert "2 of 2 values worse" in Page(viewer.get(response["Location"])).words
+    assert "2 of 2 hosts worse" in Page(viewer.get(response["Location"])).words
 
 
 def test_environment_change_is_compared_30_days_before_and_after(viewer: Client) -> None:
@@ -164,7 +164,7 @@ def test_environment_change_is_compared_30_days_before_and_after(viewer: Client)
 
     assert of_host["Location"] == f"/compare/?q=host:db-01&{ranges}"
     assert of_series["Location"] == f"/compare/?series={series.pk}&{ranges}"
-    assert "1 of 1 values worse" in Page(viewer.get(of_series["Location"])).words
+    assert "1 of 1 value worse" in Page(viewer.get(of_series["Location"])).words
 
 
 def test_rows_of_changes_link_to_their_comparison(viewer: Client) -> None:

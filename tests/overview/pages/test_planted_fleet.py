@@ -17,7 +17,7 @@ from benchapp.framework.times import format_day, format_moment, to_iso
 from benchapp.models import Change, DetectionResult, DetectionStatus, Incident, IncidentEvent
 from benchapp.notices.write.incident_message import make_incident_message
 from tests.pages import Page
-from tests.planted_fleet import DAYS, NOISE, Fleet, plant_fleet
+from tests.planted_fleet import DAYS, NOISE, Fleet, name_host, plant_fleet
 from tests.shared_rows import shared_rows
 
 pytestmark = pytest.mark.django_db
@@ -50,8 +50,49 @@ def test_page_names_the_pattern_that_lost_on_each_host(fleet: Fleet, viewer: Cli
 
     assert "12 of 46 hosts or pools are worse: db-03: random read, IOPS −25 % (8 of 8 series);" in words
     table = words[words.index("By host") :]
-    assert "db-09 ▼ random read, IOPS −18 % (8 of 8 series) 8 0 20" in table
-    assert "db-01 same 0 0 20" in table
+    assert "db-09 ▼ random read, IOPS −18 % (8 of 8 series) 8 0 1 20" in table
+    # It recovered within A.
+    assert "db-22 not decided: random write, IOPS ±0.0 % to +43 % (20 and 16 runs);" in table
+    assert "33 hosts" in table
+    assert "db-45 same 0 0 12 660" in table
+
+
+LOST = {"pool:edge", *(f"host:{name_host(number)}" for number in (3, *range(9, 17), 20, 30))}
+
+
+def test_last_week_against_the_week_before_is_no_false_all_clear(fleet: Fleet, viewer: Client) -> None:
+    """The steps of days 30 and 32 are within A: its medians are from before, but their intervals include both."""
+    page = Page(viewer.get("/compare/"))
+    link = next(each for each in page.links if "a_from=" in each and "b_from=" in each)
+
+    words = Page(viewer.get(f"/compare/{link}")).words
+    figure = viewer.get(f"/compare/{link}").context["figure"]
+    answer = viewer.get(figure.address).json()
+
+    scopes = {each["scope"]: each["verdict"] for each in answer["scopes"]}
+    assert {scope for scope, verdict in scopes.items() if verdict == "worse"} == LOST
+    assert set(scopes.values()) == {"worse", "same"}
+    assert figure.title.endswith(": 12 of 46 hosts or pools worse, 0 better")
+    assert "12 of 46 hosts or pools are worse: db-03: random read, IOPS −2" in words
+    assert "Runs of each value: 7 runs a side." in words
+    assert {"incident", "pattern"} <= {pair["evidence"] for pair in answer["pairs"]}
+    # No value is the same that lost by plan, and nothing else is worse.
+    planted = {each.id: each for each in fleet.series}
+    for pair in answer["pairs"]:
+        series = planted[pair["a_series"][0]]
+        wrong = "same" if series.is_worse and not series.is_drifting and pair["metric"] == "iops" else "worse"
+        assert pair["verdict"] != wrong or (wrong == "worse" and series.scope in LOST)
+
+
+def test_weeks_without_a_planted_change_are_the_same(fleet: Fleet, viewer: Client) -> None:
+    bounds = {"a_from": fleet.at(0), "a_to": fleet.at(7), "b_from": fleet.at(7), "b_to": fleet.at(14)}
+
+    answer = viewer.get(
+        "/api/v1/comparison", {name: to_iso(moment) for name, moment in bounds.items()}
+    ).json()
+
+    assert {each["verdict"] for each in answer["scopes"]} == {"same"}
+    assert {pair["verdict"] for pair in answer["pairs"]} == {"same", "undecided"}
 
 
 def test_mark_is_on_the_side_that_has_the_change(fleet: Fleet, viewer: Client) -> None:
