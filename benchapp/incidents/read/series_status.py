@@ -202,12 +202,14 @@ def rank_mark(mark: SeriesMark) -> tuple[int, float]:
 class ScopeMark:
     """The open regressions of a host or pool.
 
-    largest: of its changes; incident_ids: newest first; severity: the highest of these incidents.
+    largest: of its changes; incident_ids: newest first; severity: the highest of these incidents; series_count: of its
+    own series, with changes.
     """
 
     largest: SeriesMark
     incident_ids: tuple[int, ...]
     severity: Severity
+    series_count: int
 
 
 def read_scope_marks(scopes: Sequence[str]) -> dict[str, ScopeMark]:
@@ -238,6 +240,7 @@ def read_scope_marks(scopes: Sequence[str]) -> dict[str, ScopeMark]:
             largest,
             tuple(sorted({mark.incident_id for mark in marks}, reverse=True)),
             min(severities[scope], key=SEVERITY_ORDER.index),
+            len({mark.series_id for mark in marks}),
         )
         for scope, marks in found.items()
         if (largest := find_worst_mark(marks))

@@ -31,13 +31,13 @@ from benchapp.framework.read.days import DayRange
 from benchapp.framework.times import describe_age, format_age, format_day
 from benchapp.incidents.pages.texts import SEVERITIES
 from benchapp.incidents.read.series_status import SEVERITY_ORDER, ScopeMark, measure_size
-from benchapp.models import Severity
 from benchapp.storage.agent_archive import read_agent_version
 from benchapp.storage.read.hosts import HostRow, is_outdated
 from benchapp.storage.read.patterns import POOL_RUNS_MINIMUM, HostPattern
 
 # 100 hosts are 60 KB of HTML; 500 would be 270 KB and take four times as long to render.
 HOSTS_ON_A_PAGE: Final = 100
+WORST_FIRST: Final = "-incidents"
 _LABEL: Final = "label:"
 _DIGITS: Final = re.compile(r"(\d+)")
 
@@ -86,12 +86,12 @@ class HostOrder:
 
 def read_order(query: QueryDict, errors: list[str]) -> HostOrder:
     """Read the order of the address; values that are not valid are ignored and named in errors."""
-    sort = query.get("sort") or "name"
+    sort = query.get("sort") or WORST_FIRST
     if sort.removeprefix("-") not in COLUMNS:
         errors.append(
             f"Sort: {sort[:40]!r} is not a column. Valid values: {', '.join(COLUMNS)}; -name descends."
         )
-        sort = "name"
+        sort = WORST_FIRST
     group = query.get("group", "")
     if group not in ("", "pool", "kernel") and not group.startswith(_LABEL):
         errors.append(f"Group: {group[:40]!r} is not valid. Valid values: pool, kernel, label:NAME.")
@@ -208,6 +208,7 @@ def _make_line(host: HostRow, history: Sequence[float | None], paths: dict[str, 
         "incidents_text": _describe_incidents(mark) if mark else "",
         "incidents_url": _link_incidents(host.scope, mark, paths) if mark else "",
         "worst": show_scope_mark(mark),
+        "series_text": format_count(mark.series_count, "series") if mark else "",
         "worst_url": f"{paths['series_list']}{mark.largest.series_id}/" if mark else "",
         "line": make_step_line(history),
         "change": "" if end is None else format_signed_percent(end - 1),
@@ -267,7 +268,7 @@ def _split_digits(text: str) -> list[tuple[int, int, str]]:
 _KEYS: Final[dict[str, Callable[[HostRow], Any]]] = {
     "name": lambda host: _split_digits(host.name),
     "pool": lambda host: _split_digits(host.pool) or None,
-    "incidents": lambda host: host.mark and _rank_incidents(host.mark.severity, host.mark.incident_ids),
+    "incidents": lambda host: _rank_state(host),
     "worst": lambda host: host.mark and measure_size(host.mark.largest),
     "kernel": lambda host: _split_digits(host.kernel) if host.kernel else None,
     "agent": lambda host: _split_digits(host.agent_version) or None,
@@ -276,8 +277,16 @@ _KEYS: Final[dict[str, Callable[[HostRow], Any]]] = {
 }
 
 
-def _rank_incidents(severity: Severity, incident_ids: Sequence[int]) -> tuple[int, int]:
-    return (-SEVERITY_ORDER.index(severity), len(incident_ids))
+def _rank_state(host: HostRow) -> tuple[int, int, bool, bool] | None:
+    """Return how bad a host is: open regressions by severity and number, failing, silent; None if it is neither."""
+    severity = -SEVERITY_ORDER.index(host.mark.severity) if host.mark else -len(SEVERITY_ORDER)
+    rank = (
+        severity,
+        len(host.mark.incident_ids) if host.mark else 0,
+        bool(host.failing),
+        host.silent_since is not None,
+    )
+    return rank if host.mark or any(rank[2:]) else None
 
 
 # A chart of 240 × 72 with room for its labels.

@@ -243,6 +243,7 @@ def hosts(request: HttpRequest) -> HttpResponse:
         "title": found.title,
         "groups": make_groups(found.hosts, order, found.histories),
         "heads": make_heads(request.GET, order),
+        "is_worst_first": order.sort == "incidents" and order.is_descending,
         "group_choices": (group_choices := list_group_choices(list_label_names(), order.group)),
         "words": [
             *(

@@ -51,7 +51,7 @@ def test_series_without_a_change_has_no_mark() -> None:
 
 
 def test_host_is_marked_with_the_metric() -> None:
-    shown = show_scope_mark(ScopeMark(make_mark(started_at=AT.replace(year=2020)), (3,), Severity.HIGH))
+    shown = show_scope_mark(ScopeMark(make_mark(started_at=AT.replace(year=2020)), (3,), Severity.HIGH, 1))
 
     assert shown
     assert shown.text == "▼ IOPS −22 % since 8 Nov 2020"

@@ -136,7 +136,7 @@ def three() -> Client:
 @pytest.mark.parametrize(
     ("sort", "names"),
     [
-        ("", ["db-2", "db-9", "db-10", "new"]),
+        ("", ["db-9", "db-10", "db-2", "new"]),
         ("name", ["db-2", "db-9", "db-10", "new"]),
         ("-name", ["new", "db-10", "db-9", "db-2"]),
         ("kernel", ["db-9", "db-2", "db-10", "new"]),
@@ -181,7 +181,7 @@ def test_header_links_reverse_the_order_and_keep_the_rest_of_the_address(three: 
     ("group", "groups", "names"),
     [
         ("pool", ["pool blue", "no pool"], ["db-9", "db-10", "db-2", "new"]),
-        ("label:rack", ["rack r1", "rack unknown"], ["db-2", "db-10", "db-9", "new"]),
+        ("label:rack", ["rack r1", "rack unknown"], ["db-10", "db-2", "db-9", "new"]),
         (
             "kernel",
             ["kernel 5.15.0", "kernel 6.1.9", "kernel 6.1.10", "kernel unknown"],
