@@ -1,6 +1,6 @@
-"""How often noise causes a change of a given confidence, and how soon one series alone opens an incident.
+"""How often noise causes a change of a given confidence, how often one lasts, and how soon a series opens an incident.
 
-    python -m benchmarks significance [--hosts 5] [--seed 5000] [--seeds 10]
+    python -m benchmarks significance [--hosts 5] [--seed 5000] [--seeds 10] [--only lasting]
 
 Rates, the source of those in analysis/incidents/significance.py: histories of a fleet in which nothing happens, each
 place with 30 or 60 runs before it and 3 to 60 after. A change counts once in ten runs.
@@ -19,6 +19,11 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import numpy as np  # noqa: E402
 
+from benchmarks.database import set_up_django  # noqa: E402
+
+set_up_django()
+
+
 from benchapp.catalog.metrics import SMALLEST_CHANGES  # noqa: E402
 from benchapp.detection.changepoints.detector import bound_chance  # noqa: E402
 from benchapp.detection.changepoints.estimates import (  # noqa: E402
@@ -30,6 +35,7 @@ from benchapp.detection.changepoints.segmentation import (  # noqa: E402
     Levels,
     compare_sides,
 )
+from benchapp.detection.rules.recovery import CONFIRMED_AFTER_RUNS, SAME_CHANGE_RUNS  # noqa: E402
 from benchapp.detection.rules.significance import (  # noqa: E402
     ChangeClaim,
     ScopeTests,
@@ -57,6 +63,13 @@ WATCHED_RUNS: Final = 40
 SIZES: Final = (0.1, 0.2, 0.5, 0.9)
 FLEETS: Final = ((1, 2), (3, 6), (11, 24), (20, 320))
 DRAWS: Final = 40
+# Findings that last: runs that are evaluated one by one, the share of series with a step, and its sizes.
+LASTING_RUNS: Final = (60, 180)
+STEP_SHARE: Final = 1 / 3
+STEP_SIZES: Final = (0.05, 0.30)
+# A finding lasts if these later runs are nearer to its new level.
+LATER_RUNS: Final = (10, 20)
+BANDS: Final = (0.0, 0.99, 0.999, 0.9999)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +88,57 @@ def main() -> None:
     parser.add_argument("--hosts", type=int, default=5)
     parser.add_argument("--seed", type=int, default=5000)
     parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--only", choices=("lasting",))
     options = parser.parse_args()
-    _print_single(options.seed)
-    _print_rates(options)
+    if options.only is None:
+        _print_single(options.seed)
+        _print_rates(options)
+    _print_lasting(options)
+
+
+def _print_lasting(options: argparse.Namespace) -> None:
+    found: dict[tuple[bool, float], list[bool]] = defaultdict(list)
+    for seed in range(options.seed, options.seed + options.seeds):
+        runs = LASTING_RUNS[1] + LATER_RUNS[1]
+        for number, values in enumerate(make_values(hosts=options.hosts, cells=20, runs=runs, seed=seed)):
+            generator = make_generator("lasting", seed, number)
+            if generator.random() < STEP_SHARE:
+                values[int(generator.integers(*LASTING_RUNS)) :] *= 1 - generator.uniform(*STEP_SIZES)
+            for key, lasts in _follow(values):
+                found[key].append(lasts)
+    print("\n| confidence from | found: last (of) | five runs later: last (of) |\n|---|---|---|")
+    for band in BANDS:
+        cells = [found[is_confirmed, band] for is_confirmed in (False, True)]
+        texts = [f"{sum(cell) / max(len(cell), 1):.0%} ({len(cell)})" for cell in cells]
+        print(f"| {band:.2%} | {' | '.join(texts)} |", flush=True)
+
+
+def _follow(values: Array) -> Iterator[tuple[tuple[bool, float], bool]]:
+    """Yield whether each change that is found as runs arrive lasts: when it is found, and five runs later.
+
+    By whether it is confirmed, and the lower bound of its confidence.
+    """
+    first: dict[tuple[int, bool], int] = {}
+    confirmed: set[tuple[int, bool]] = set()
+    for runs in range(*LASTING_RUNS):
+        for change in judge_metric(values[:runs], smallest_change=SMALLEST_CHANGES["iops"]).changes:
+            if change.index < LASTING_RUNS[0] - LATER_RUNS[0]:
+                continue
+            near = (
+                key
+                for key in first
+                if key[1] == change.is_rise and abs(key[0] - change.index) <= SAME_CHANGE_RUNS
+            )
+            key = next(near, (change.index, change.is_rise))
+            is_new = key not in first
+            if not is_new and (key in confirmed or runs < first[key] + CONFIRMED_AFTER_RUNS):
+                continue
+            first.setdefault(key, runs)
+            confirmed |= set() if is_new else {key}
+            later = np.median(values[runs + LATER_RUNS[0] : runs + LATER_RUNS[1]])
+            before, after = change.before.median, change.after.median
+            band = max(band for band in BANDS if band <= 1 - change.chance)
+            yield (not is_new, band), abs(later - after) < abs(later - before)
 
 
 def _print_single(seed: int) -> None:

@@ -79,6 +79,20 @@ def test_editor_requests_the_run_again_from_each_page_and_it_is_listed_there(hos
         created.delete()
 
 
+@pytest.mark.parametrize(("course", "is_offered"), [("suspected", True), ("lasting", False)])
+def test_suspected_incident_offers_a_run_to_editors(
+    host: Host, run: Run, course: str, is_offered: bool
+) -> None:
+    series = make_series(host=host)
+    make_measurement(run, series, iops=100.0)
+    place = f"/incidents/{make_incident(changes=[make_change(series)], course=course).pk}/"
+
+    offer = "A run now tells sooner"
+
+    assert (offer in sign_in(Role.EDITOR).get(place).content.decode()) is is_offered
+    assert offer not in sign_in(Role.VIEWER).get(place).content.decode()
+
+
 def test_viewer_sees_requests_without_buttons_and_nothing_where_there_are_none(host: Host, run: Run) -> None:
     client = sign_in(Role.VIEWER)
     assert "run-requests" not in client.get(f"/runs/{run.pk}/").content.decode()
