@@ -415,6 +415,12 @@ def format_signed_percent(relative: float) -> str:
     return f"{'±' if size == '0.0 %' else '+' if relative > 0 else '−'}{size}"
 
 
+def format_range(low: float, high: float) -> str:
+    """Format the range of changes of several series, the smallest first: "each −9.0 to −31 %"; "" if all are equal."""
+    near, far = (format_signed_percent(end) for end in sorted((low, high), key=abs))
+    return f"each {near.removesuffix(' %')} to {far}" if near != far else ""
+
+
 def join_first(names: Sequence[str], maximum: int) -> str:
     """Join the first names, with the number of the others: "sda, sdb and 2 more"."""
     more = len(names) - maximum

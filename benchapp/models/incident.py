@@ -89,8 +89,8 @@ class Incident(models.Model):
     has_manual_severity: an editor set the severity; later changes do not alter it.
     is_regression: false for improvements, which send no notices.
     metric: the typical one, in which the most series changed; relative: the median of its changes.
-    metric_sizes: [{metric, series, relative, low, high}], the typical metric first: number of series, median, lowest
-    and highest change. Both are empty until the first evaluation.
+    metric_sizes: [{metric, series, relative, low, high, interval}], the typical metric first: number of series, median,
+    lowest and highest change, 95 % interval of the median. Both are empty until the first evaluation.
     pooled_levels: changes of pooled levels, [{scope, dimension, value, metric, series, changed, relative, text}]: how
     many series were compared, how many of them changed in the direction, and the median change of all of them.
     common_factors: common factors, [{dimension, value, share, text}], strongest first.
@@ -188,15 +188,19 @@ class Incident(models.Model):
             row.suspects = [_keep_own(suspect) for suspect in row.suspects]
         return row
 
-    @property
-    def relative_low(self) -> float | None:
-        """Return the lowest change of the typical metric; None before the first evaluation."""
-        return self.metric_sizes[0]["low"] if self.metric_sizes else None
-
-    @property
-    def relative_high(self) -> float | None:
-        """Return the highest change of the typical metric; None before the first evaluation."""
-        return self.metric_sizes[0]["high"] if self.metric_sizes else None
+    def list_sizes(self) -> list[dict[str, Any]]:
+        """Return `metric_sizes` as programs get them: ranges over series and intervals have different names."""
+        return [
+            {
+                **{name: size[name] for name in ("metric", "series", "relative")},
+                "range_low": size["low"],
+                "range_high": size["high"],
+                **dict(
+                    zip(("interval_low", "interval_high"), size.get("interval") or (None, None), strict=True)
+                ),
+            }
+            for size in self.metric_sizes
+        ]
 
     @property
     def phase(self) -> Phase:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from django import template
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import format_html, urlize
 from django.utils.safestring import SafeString, mark_safe
 
 from benchapp.catalog.dimensions import CONDITIONS, FILTER_DIMENSIONS
@@ -47,6 +47,20 @@ _NOT_STATED: Final = "not reported by the host"
 def kept(context: Mapping[str, Any], names: Iterable[str]) -> str:
     """Return the query string of a link of the bar or of a tab."""
     return write_kept(names, context["request"], context)
+
+
+_INCIDENT: Final = re.compile(r"\bincident (\d{1,9})\b")
+
+
+@register.filter
+def linked(text: str) -> SafeString:
+    """Show a plain text with links for its URLs and its incidents: "the same series as in incident 7"."""
+
+    def link(found: re.Match[str]) -> str:
+        return f'<a href="{reverse("incident", args=[found[1]])}">{found[0]}</a>'
+
+    # No attribute of the escaped text has a space.
+    return mark_safe(_INCIDENT.sub(link, urlize(text, nofollow=True, autoescape=True)))  # noqa: S308
 
 
 @register.filter

@@ -227,7 +227,7 @@ UNKNOWN_SHARED_VARIANCE: Final = 0.5
 # Probability that a value passes that is worse than the baseline by the limit.
 MISS_RATE: Final = 0.05
 # Variance of a median relative to that of a mean, for normal noise.
-_MEDIAN_VARIANCE: Final = math.pi / 2
+MEDIAN_VARIANCE: Final = math.pi / 2
 # Noise that is measured as 0 (values rounded to few digits) is taken for this share of the level.
 _LEAST_DEVIATION: Final = 1e-4
 
@@ -422,7 +422,7 @@ class _Margin:
         self._shared = shared
         correlation = profile_noise([fmean(values) for values in builds]).correlation
         # Neighbors that are alike make the median less certain; new runs are as far from it as any.
-        self._of_median = _MEDIAN_VARIANCE * (1 + correlation) / (1 - correlation) / n
+        self._of_median = MEDIAN_VARIANCE * (1 + correlation) / (1 - correlation) / n
         self._better, self._worse = (find_t_quantile(rate, n - 1) for rate in (error_rate, miss_rate))
 
     def decide(self, loss: float, runs: int, *, limit: float) -> GateOutcome:

@@ -113,8 +113,10 @@ class MetricSizeAnswer(ApiAnswer, kw_only=True, frozen=True):
     metric: str
     series: Annotated[int, Meta(description="number of series in which it changed")]
     relative: Annotated[float, Meta(description="median of their changes: after / before − 1")]
-    low: Annotated[float, Meta(description="the lowest of them")]
-    high: float
+    range_low: Annotated[float, Meta(description="the lowest of them")]
+    range_high: float
+    interval_low: Annotated[float | None, Meta(description="of the 95 % interval of the median")]
+    interval_high: float | None
 
 
 class PooledLevelAnswer(ApiAnswer, kw_only=True, frozen=True):
@@ -141,8 +143,10 @@ class IncidentRowAnswer(ApiAnswer, kw_only=True, frozen=True):
     started_at: Time
     metric: Annotated[str, Meta(description="the typical metric: the one that changed in the most series")]
     relative: Annotated[float, Meta(description="median of the changes of this metric: after / before − 1")]
-    relative_low: Annotated[float | None, Meta(description="the lowest of these changes")]
-    relative_high: Annotated[float | None, Meta(description="the highest of these changes")]
+    range_low: Annotated[float | None, Meta(description="the lowest of these changes")]
+    range_high: Annotated[float | None, Meta(description="the highest of these changes")]
+    interval_low: Annotated[float | None, Meta(description="of the 95 % interval of the median")]
+    interval_high: float | None
     metric_sizes: Annotated[
         Sequence[MetricSizeAnswer], Meta(description="changes by metric, the typical metric first")
     ]
@@ -202,11 +206,16 @@ INCIDENT_COLUMNS: Final = list_columns(ListedIncidentAnswer)
 IncidentPage = define_answer("IncidentPage", AnswerPage, incidents=Sequence[ListedIncidentAnswer])
 
 
+_ENDS: Final = ("range_low", "range_high", "interval_low", "interval_high")
+
+
 def _describe_row(incident: Incident) -> IncidentRowAnswer:
+    sizes = incident.list_sizes()
     return build(
         IncidentRowAnswer,
         incident,
-        metric_sizes=[MetricSizeAnswer(**size) for size in incident.metric_sizes],
+        **{end: sizes[0][end] if sizes else None for end in _ENDS},
+        metric_sizes=[MetricSizeAnswer(**size) for size in sizes],
         pooled_levels=[
             PooledLevelAnswer(
                 **{**level, "dimension": level["dimension"] or None, "value": level["value"] or None}

@@ -1,7 +1,7 @@
 """Texts and table rows of incidents, changes and detection status."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -14,6 +14,7 @@ from benchapp.catalog.metrics import (
     format_count,
     format_integer,
     format_percent,
+    format_range,
     format_signed_percent,
     format_value,
 )
@@ -22,6 +23,7 @@ from benchapp.framework.times import format_age, format_moment
 from benchapp.incidents.read.changes import ChangeRow, SeriesName, find_ended
 from benchapp.incidents.read.incidents import IncidentDetail, Tab
 from benchapp.incidents.read.series_status import COUNTED_MAXIMUM, DetectionStatusRow
+from benchapp.incidents.write.incidents import format_metric_size
 from benchapp.models import (
     Change,
     ChangeState,
@@ -120,12 +122,12 @@ def describe_action(kind: str) -> str:
 def describe_sizes(detail: IncidentDetail) -> str:
     """Return the sizes by metric and the largest change; "" if all changes are of one metric and size.
 
-    "IOPS −15 % (−9 to −31 %) in 12 series; mean latency +17 % in 9 series. Largest: p99 latency +81 % on db-09."
+    "IOPS −15 % (each −9.0 to −31 %) in 12 series; mean latency +17 % in 9 series. Largest: p99 latency +81 % on db-09."
     """
     sizes, largest = detail.row.metric_sizes, detail.largest
     if largest is None or not sizes or (len(sizes) == 1 and sizes[0]["low"] == sizes[0]["high"]):
         return ""
-    texts = [_describe_metric_size(size) for size in sizes]
+    texts = [format_metric_size(size) for size in sizes]
     change = f"{_name_metric(largest.metric)} {format_signed_percent(largest.relative)}"
     return (
         f"{'; '.join(texts)}. Largest: {change}, {largest.series.workload_title} on {largest.series.place}."
@@ -138,13 +140,6 @@ def describe_pooled_levels(row: Incident) -> str:
     texts = [f"{level['scope'].partition(':')[2]}: {level['text']}" for level in row.pooled_levels]
     noun = "Pooled level of" if len(texts) == 1 else "Pooled levels of"
     return f"{noun} {'; '.join(texts)}." if texts else ""
-
-
-def _describe_metric_size(size: Mapping[str, Any]) -> str:
-    low, high = sorted((size["low"], size["high"]), key=abs)
-    span = format_confidence_interval(low, high) if low != high else ""
-    text = f"{_name_metric(size['metric'])} {format_signed_percent(size['relative'])}"
-    return f"{text}{f' ({span})' if span else ''} in {size['series']} series"
 
 
 def _name_metric(metric: str) -> str:
@@ -251,7 +246,10 @@ SEVERITIES: Final = {Severity.HIGH: "High", Severity.MEDIUM: "Medium", Severity.
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Size of a change. kind: worse or better; sign: direction, so that color is not the only cue."""
+    """Size of a change. kind: worse or better; sign: direction, so that color is not the only cue.
+
+    interval: of 95 %; of an incident the range over its series.
+    """
 
     kind: str
     sign: str
@@ -276,21 +274,16 @@ def make_incident_line(row: Incident) -> dict[str, Any]:
         "row": row,
         "severity": SEVERITIES[Severity(row.severity)],
         "metric": CATALOG[row.metric].short if row.metric else "",
-        "size": make_size(row.relative, *_find_range(row), is_regression=row.is_regression),
+        "size": replace(
+            make_size(row.relative, None, None, is_regression=row.is_regression),
+            interval=format_range(sizes[0]["low"], sizes[0]["high"]) if (sizes := row.metric_sizes) else "",
+        ),
         "place": name,
         "is_pool": kind == "pool",
         "suspect": describe_first_suspect(row),
         "age": format_age(row.opened_at),
         "link": row.link if row.link.startswith(("https://", "http://")) else "",
     }
-
-
-def _find_range(row: Incident) -> tuple[float | None, float | None]:
-    """Return the smallest and the largest change of the typical metric; None if they are the same."""
-    low, high = row.relative_low, row.relative_high
-    if low is None or high is None or low == high:
-        return None, None
-    return (low, high) if abs(low) < abs(high) else (high, low)
 
 
 def make_change_lines(rows: Sequence[ChangeRow]) -> list[dict[str, Any]]:

@@ -10,13 +10,15 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import combinations
-from math import expm1, log1p
+from math import expm1, log1p, sqrt
 from statistics import median
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from benchapp.detection.rules.significance import MEDIAN_VARIANCE, UNKNOWN_SHARED_VARIANCE
 
 # Distance in runs of simultaneous changes: detection can be off by one run, and schedules jitter.
 _CLUSTER_RUNS: Final = 1.25
@@ -117,18 +119,24 @@ def find_matching_incident(spans: Iterable[IncidentSpan], cluster: Sequence[Mome
     return min(reached, key=lambda one: one[:3])[3] if reached else None
 
 
+# Standard errors to each end of a 95 % interval.
+INTERVAL_SCORE: Final = 1.96
 # Of metrics that changed in nearly as many series, the first one by preference is the typical one.
 _NEARLY_AS_MANY: Final = 0.9
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeSize:
-    """The size of one change. smallest: the metric's threshold; both relative."""
+    """The size of one change. smallest: the metric's threshold; both relative.
+
+    deviation: standard error of the logarithm of the ratio; None if unknown.
+    """
 
     series_id: int
     metric: str
     relative: float
     smallest: float
+    deviation: float | None = None
 
     @property
     def multiple(self) -> float:
@@ -140,7 +148,7 @@ class ChangeSize:
 class MetricSize:
     """The changes of one metric. series: number of changed series; relative: the median of their changes.
 
-    low, high: the lowest and the highest of them.
+    low, high: the lowest and the highest of them. interval: of 95 %, of the median; None if unknown.
     """
 
     metric: str
@@ -149,6 +157,7 @@ class MetricSize:
     low: float
     high: float
     smallest: float
+    interval: tuple[float, float] | None = None
 
     @property
     def multiple(self) -> float:
@@ -186,9 +195,27 @@ def summarize_metrics(changes: Sequence[ChangeSize], *, preference: Sequence[str
 
 def _summarize(changes: Sequence[ChangeSize]) -> MetricSize:
     sizes = [change.relative for change in changes]
+    middle = median(sizes)
     return MetricSize(
-        changes[0].metric, len(sizes), median(sizes), min(sizes), max(sizes), changes[0].smallest
+        changes[0].metric,
+        len(sizes),
+        middle,
+        min(sizes),
+        max(sizes),
+        changes[0].smallest,
+        _pool_intervals(middle, [change.deviation for change in changes]),
     )
+
+
+def _pool_intervals(middle: float, deviations: Sequence[float | None]) -> tuple[float, float] | None:
+    """Return the 95 % interval of a median of series; half of their variance is common, as the gate assumes."""
+    known = [deviation for deviation in deviations if deviation is not None]
+    if len(known) < len(deviations) or middle <= -1:
+        return None
+    shared = UNKNOWN_SHARED_VARIANCE if len(known) > 1 else 1.0
+    share = shared + (1 - shared) * min(MEDIAN_VARIANCE / len(known), 1.0)
+    reach = INTERVAL_SCORE * sqrt(share * sum(deviation**2 for deviation in known) / len(known))
+    return expm1(log1p(middle) - reach), expm1(log1p(middle) + reach)
 
 
 Rank = Literal["high", "medium", "low"]

@@ -360,8 +360,8 @@ def _open_for_drift(
         updated_at=events.now,
     )
     incident.save()
-    text = f"gradual change; expected: {expected.reason}" if expected else "gradual change"
-    events.add(incident, "opened", text=text)
+    more = f"expected: {expected.reason}" if expected else _name_earlier(members)
+    events.add(incident, "opened", text="; ".join(filter(None, ("gradual change", more))))
     return incident
 
 
@@ -471,21 +471,24 @@ def assign_to_incident(
     return incident_id
 
 
-def _find_earlier(significant: Sequence[Candidate]) -> int | None:
-    """Return the newest resolved incident in which most of these metrics changed in the same direction."""
-    cells = {(candidate.series_id, candidate.metric) for candidate in significant}
+def _name_earlier(found: Sequence[Candidate] | Sequence[Change]) -> str:
+    """Return a text with the newest resolved incident in which most of these metrics changed in the same direction.
+
+    "" without one.
+    """
+    cells = {(candidate.series_id, candidate.metric) for candidate in found}
     rows = Change.objects.filter(
         series_id__in={series_id for series_id, _ in cells},
-        is_regression=significant[0].is_regression,
+        is_regression=found[0].is_regression,
         incident__state=IncidentState.RESOLVED,
         incident__merged_into=None,
     )
-    found = rows.values_list("incident_id", "series_id", "metric").distinct()
-    counts = Counter(incident_id for incident_id, *cell in found if tuple(cell) in cells)
+    earlier = rows.values_list("incident_id", "series_id", "metric").distinct()
+    counts = Counter(incident_id for incident_id, *cell in earlier if tuple(cell) in cells)
     known = [
         incident_id or 0 for incident_id, count in counts.items() if count >= _RECURRED_SHARE * len(cells)
     ]
-    return max(known, default=None)
+    return f"the same series as in incident {max(known)}" if known else ""
 
 
 def _open(significant: Sequence[Candidate], expected: PlannedEvent | None, events: Events) -> int:
@@ -495,8 +498,8 @@ def _open(significant: Sequence[Candidate], expected: PlannedEvent | None, event
         text = f"expected: {expected.reason}"
     elif is_history:
         text = "found in history: began more than 30 days before the newest run"
-    elif earlier := _find_earlier(significant):
-        text = f"the same series as in incident {earlier}"
+    else:
+        text = _name_earlier(significant)
     is_over = bool(expected) or is_history
     incident = Incident(
         scope=significant[0].scope,

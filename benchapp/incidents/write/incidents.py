@@ -4,14 +4,22 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from statistics import median, median_low
+from math import log1p, sqrt
+from statistics import fmean, median, median_low
 from typing import Any, Final
 
 from django.conf import settings
 from django.db.models import QuerySet
 
 from benchapp.catalog.dimensions import DIMENSIONS
-from benchapp.catalog.metrics import CATALOG, SMALLEST_CHANGES, format_integer, format_signed_percent
+from benchapp.catalog.metrics import (
+    CATALOG,
+    SMALLEST_CHANGES,
+    format_count,
+    format_integer,
+    format_range,
+    format_signed_percent,
+)
 from benchapp.detection.rules.baselines import DRIFT_METHOD
 from benchapp.detection.rules.pooled_levels import POOLED_METHOD, UPDATED_SLOTS
 from benchapp.detection.rules.recovery import (
@@ -25,6 +33,7 @@ from benchapp.detection.rules.recovery import (
 from benchapp.framework.times import format_utc_moment
 from benchapp.framework.write.audit import record_write
 from benchapp.incidents.rules.incidents import (
+    INTERVAL_SCORE,
     ChangeSize,
     MetricSize,
     judge_severity,
@@ -636,7 +645,7 @@ def measure_sizes(changes: Sequence[Change]) -> tuple[MetricSize, ...]:
         of_keys[_key(change)].append(change)
     return summarize_metrics(
         [
-            ChangeSize(series_id, metric, _measure_size(of), SMALLEST_CHANGES[metric])
+            ChangeSize(series_id, metric, _measure_size(of), SMALLEST_CHANGES[metric], _measure_deviation(of))
             for (series_id, metric), of in of_keys.items()
         ],
         preference=list(CATALOG),
@@ -650,6 +659,17 @@ def _measure_size(changes: Sequence[Change]) -> float:
     return last.after_median / first.before_median - 1
 
 
+def _measure_deviation(changes: Sequence[Change]) -> float | None:
+    """Return the standard error of a size: of one change, or half of the variance of the first and of the last one."""
+    squares = []
+    for change in (changes[0], changes[-1]):
+        low, high = change.relative_low, change.relative_high
+        if low is None or high is None or low <= -1:
+            return None
+        squares.append(((log1p(high) - log1p(low)) / (2 * INTERVAL_SCORE)) ** 2)
+    return sqrt(fmean(squares))
+
+
 def list_metric_sizes(sizes: Sequence[MetricSize]) -> list[dict[str, Any]]:
     """Return sizes as `Incident.metric_sizes` has them."""
     return [
@@ -659,6 +679,7 @@ def list_metric_sizes(sizes: Sequence[MetricSize]) -> list[dict[str, Any]]:
             "relative": one.relative,
             "low": one.low,
             "high": one.high,
+            "interval": one.interval,
         }
         for one in sizes
     ]
@@ -713,10 +734,8 @@ def write_title(typical: MetricSize, breadth: Breadth, *, slope: Slope | None) -
     counts = [format_integer(count) for count in (typical.series, breadth.all_cells)]
     cells = f"{' of '.join(counts)} series" if breadth.all_cells > 1 else "1 series"
     size = format_signed_percent(typical.relative)
-    if typical.series > 1:
-        low, high = sorted((typical.low, typical.high), key=abs)
-        ends = [format_signed_percent(end).removesuffix(" %") for end in (low, high)]
-        size += f" ({ends[0]} to {ends[1]} %)" if ends[0] != ends[1] else ""
+    if span := format_range(typical.low, typical.high):
+        size += f" ({span})"
     if slope is not None:
         verb = "decreased" if typical.relative < 0 else "increased"
         size = f"{verb} by {size.replace('−', '').replace('+', '')} {_write_days(slope)}"
@@ -727,6 +746,19 @@ def write_title(typical: MetricSize, breadth: Breadth, *, slope: Slope | None) -
         :1
     ]
     return (f"{title}, {factors[0]['text']}" if factors else title)[:_TITLE_MAXIMUM]
+
+
+def format_metric_size(size: Mapping[str, Any]) -> str:
+    """Format a metric size: "IOPS −15 % (95 % interval −16 to −14 %, each −9.0 to −31 %) in 12 series"."""
+    words = []
+    if interval := size.get("interval"):
+        low, high = map(format_signed_percent, interval)
+        words.append(f"95 % interval {low.removesuffix(' %')} to {high}")
+    if span := format_range(size["low"], size["high"]):
+        words.append(span)
+    typical = f"{CATALOG[size['metric']].label} {format_signed_percent(size['relative'])}"
+    more = f" ({', '.join(words)})" if words else ""
+    return f"{typical}{more} in {format_count(size['series'], 'series')}"
 
 
 def _write_days(slope: Slope) -> str:

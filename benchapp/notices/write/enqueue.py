@@ -281,6 +281,10 @@ def _make_message(event: IncidentEvent) -> Message:
         changes=[rows[change_id] for change_id in largest],
         change_count=len(ordered),
         base_url=settings.PUBLIC_URL,
+        allows_requests=event.incident.phase == Phase.SUSPECTED
+        and changes.filter(
+            ~Q(run__host__request_policy__policy__profiles=[]), run__host__request_policy__isnull=False
+        ).exists(),
     )
 
 

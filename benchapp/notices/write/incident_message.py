@@ -10,13 +10,13 @@ from benchapp.catalog.grammar import write_value
 from benchapp.catalog.metrics import (
     CATALOG,
     format_change_size,
-    format_integer,
     format_signed_percent,
     format_value,
     show_rates_in,
 )
 from benchapp.detection.rules.baselines import DRIFT_METHOD
 from benchapp.framework.times import format_utc_moment, to_iso
+from benchapp.incidents.write.incidents import format_metric_size
 from benchapp.models import Change, Incident, IncidentEvent, Phase, Series, Verdict, read_slope
 from benchapp.notices.channels.transport import Message, MessageLevel, to_one_line
 
@@ -35,10 +35,12 @@ def make_incident_message(
     changes: Sequence[Change],
     change_count: int,
     base_url: str,
+    allows_requests: bool = False,
 ) -> Message:
     """Return the message about an event of an incident.
 
     changes: the largest first, each with its series; change_count: of all. base_url: of this server, "" if unknown.
+    allows_requests: one of its hosts allows requested runs.
     """
     shown = changes[:LEVELS_SHOWN]
     url = f"{base_url}/incidents/{incident.pk}/" if base_url else ""
@@ -46,7 +48,9 @@ def make_incident_message(
         kind=f"incident.{incident.phase}",
         subject=f"{_format_heading(incident, event)}: {to_one_line(incident.title)}",
         sentence=_format_sentence(incident, event, changes, change_count),
-        details=_list_details(incident, event),
+        details=_list_details(
+            incident, event, again=f"{url}#run-requests" if url and allows_requests else ""
+        ),
         levels=tuple(_make_level(change, base_url) for change in shown),
         more_levels=max(change_count - len(shown), 0),
         suspects=tuple(_format_suspect(suspect) for suspect in incident.suspects[:SUSPECTS_SHOWN]),
@@ -94,15 +98,6 @@ def _format_sentence(
     return " ".join(sentences)
 
 
-def format_metric_size(size: Mapping[str, Any]) -> str:
-    """Format the changes of one metric: "IOPS −15 % (−9.0 % to −31 %) in 12 series"."""
-    series, low, high = size["series"], *sorted((size["low"], size["high"]), key=abs)
-    ends = [format_signed_percent(end) for end in (low, high)]
-    span = f" ({ends[0]} to {ends[1]})" if ends[0] != ends[1] else ""
-    typical = f"{CATALOG[size['metric']].label} {format_signed_percent(size['relative'])}"
-    return f"{typical}{span} in {format_integer(series)} series"
-
-
 def _format_with_place(change: Change) -> str:
     since = f" since {format_utc_moment(change.started_at)}"
     if change.method == DRIFT_METHOD:
@@ -137,7 +132,7 @@ def _format_change(change: Change) -> str:
     )
 
 
-def _list_details(incident: Incident, event: IncidentEvent) -> tuple[tuple[str, str], ...]:
+def _list_details(incident: Incident, event: IncidentEvent, *, again: str) -> tuple[tuple[str, str], ...]:
     rows = [
         ("Severity", incident.severity),
         ("Scope", incident.scope.partition(":")[2]),
@@ -145,6 +140,7 @@ def _list_details(incident: Incident, event: IncidentEvent) -> tuple[tuple[str, 
         ("Common factor", "; ".join(str(each.get("text", "")) for each in incident.common_factors[:2])),
         ("Ticket", f"{incident.link_title}: {incident.link}" if incident.link else ""),
         ("User", event.by.username if event.by else ""),
+        ("Run again to confirm it", again if incident.phase == Phase.SUSPECTED else ""),
     ]
     return tuple((name, value) for name, value in rows if value)
 
@@ -206,7 +202,7 @@ def _make_facts(
             "severity": incident.severity,
             "metric": incident.metric,
             "relative": incident.relative,
-            "metric_sizes": incident.metric_sizes,
+            "metric_sizes": incident.list_sizes(),
             "pooled_levels": incident.pooled_levels,
             "change_count": incident.change_count,
             "started_at": to_iso(incident.started_at),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -104,6 +104,10 @@ def describe_level_step(
     }
 
 
+# Correlation from which the page states the longer delay: half as many runs again.
+_CORRELATED: Final = 0.2
+
+
 def describe_noise(report: DetectionReport, metric: Metric) -> dict[str, Any]:
     """Describe the noise, what it allows to detect, and findings about the variability."""
     judged, profile = report.result, report.result.profile
@@ -121,6 +125,11 @@ def describe_noise(report: DetectionReport, metric: Metric) -> dict[str, Any]:
         low, high = (format_with_unit(end, metric) for end in report.band)
         facts.append(("Alert limits", f"{low} to {high}"))
     sentences = []
+    if is_known and profile.correlation >= _CORRELATED:
+        times = (1 + profile.correlation) / (1 - profile.correlation)
+        sentences.append(
+            f"Correlated runs tell less: a change takes {times:.1f} times as many runs as without correlation."
+        )
     if judged.spread_increase is not None:
         found = judged.spread_increase
         since = format_moment(to_time(int(report.evaluated.times[found.index])))

@@ -325,8 +325,8 @@ def test_page_and_inbox_have_median_and_range_and_the_page_the_largest_change(vi
 
     page = Page(viewer.get(reverse("incident", args=[incident.pk]))).words
 
-    assert "IOPS −22 % (−10 to −34 %) in 25 series. Largest: IOPS −34 %" in page
-    assert "▼ −22 %−10 to −34 %" in read(viewer).words
+    assert "each −10 to −34 %) in 25 series. Largest: IOPS −34 %" in page
+    assert "▼ −22 %each −10 to −34 %" in read(viewer).words
 
 
 @pytest.mark.parametrize(
@@ -640,3 +640,14 @@ def test_suspect_within_a_run_is_not_shown_as_exact(viewer: Client) -> None:
     assert [inbox.count("kernel 5.15 → 6.1"), inbox.count("within a run")] == [2, 1]
     assert "within a run" in read_one(viewer, near).words
     assert "within a run" not in read_one(viewer, exact).words
+
+
+def test_texts_of_the_activity_link_their_incidents(editor: Client) -> None:
+    earlier, incident = make_incident(), make_incident()
+    act(editor, incident, "comment", comment=f"<b>as in incident {earlier.pk}, https://bench.example/7")
+
+    html = editor.get(reverse("incident", args=[incident.pk])).content.decode()
+
+    assert (
+        f'&lt;b&gt;as in <a href="/incidents/{earlier.pk}/">incident {earlier.pk}</a>, <a href="https' in html
+    )

@@ -58,7 +58,8 @@ def test_row_has_the_series_count_and_the_interval_of_the_largest_change() -> No
 
     assert (row.id, row.series_count) == (incident.pk, 2)
     assert (row.metric, row.relative) == ("iops", pytest.approx(-0.2))
-    assert (row.relative_low, row.relative_high) == (pytest.approx(-0.3), pytest.approx(-0.1))
+    (size, _) = row.list_sizes()
+    assert (size["range_low"], size["range_high"]) == (pytest.approx(-0.3), pytest.approx(-0.1))
     assert [(size["metric"], size["series"]) for size in row.metric_sizes] == [
         ("iops", 2),
         ("latency_mean_ns", 1),

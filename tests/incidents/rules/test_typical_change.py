@@ -1,5 +1,7 @@
 """The typical change of an incident."""
 
+from dataclasses import replace
+
 import pytest
 
 from benchapp.incidents.rules.incidents import ChangeSize, measure_multiple, summarize_metrics
@@ -48,3 +50,25 @@ def test_no_changes_have_no_sizes() -> None:
 def test_half_and_double_are_of_the_same_size() -> None:
     assert measure_multiple(-0.5, 0.05) == pytest.approx(measure_multiple(1.0, 0.05))
     assert measure_multiple(-1.0, 0.05) > 100
+
+
+def test_interval_of_the_median_is_narrower_with_more_series_down_to_what_they_have_in_common() -> None:
+    widths = []
+    for count in (1, 2, 20, 2000):
+        changes = [replace(change, deviation=0.02) for change in make("iops", *[-0.1] * count)]
+        (size,) = summarize_metrics(changes, preference=ORDER)
+        assert size.interval is not None
+        low, high = size.interval
+        assert low < -0.1 < high
+        widths.append(high - low)
+
+    assert widths == sorted(widths, reverse=True)
+    assert widths[-1] > 0.6 * widths[0]
+
+
+def test_interval_is_unknown_if_that_of_a_series_is() -> None:
+    one, other = make("iops", -0.1, -0.2)
+
+    (size,) = summarize_metrics([replace(one, deviation=0.02), other], preference=ORDER)
+
+    assert size.interval is None

@@ -167,6 +167,8 @@ def test_drift_after_a_recovery_is_a_new_one() -> None:
     assert (one.incident_id, other.incident.state, other.evidence["is_back"]) == (first.pk, "new", False)
     first.refresh_from_db()
     assert first.state == "resolved"
+    opened = other.incident.events.get(kind="opened")
+    assert opened.text == f"gradual change; the same series as in incident {first.pk}"
 
 
 def test_drift_that_improves_sends_no_notice() -> None:

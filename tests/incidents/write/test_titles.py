@@ -10,8 +10,7 @@ from benchapp.incidents.pages.texts import make_size
 from benchapp.incidents.read.changes import list_changes_of
 from benchapp.incidents.rules.incidents import MetricSize
 from benchapp.incidents.write.common_factors import Breadth
-from benchapp.incidents.write.incidents import find_start, write_title
-from benchapp.notices.write.incident_message import format_metric_size
+from benchapp.incidents.write.incidents import find_start, format_metric_size, write_title
 from tests.factories import NOON, make_change, make_series
 
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
@@ -23,7 +22,7 @@ def test_counts_have_thin_spaces_between_thousands() -> None:
 
     title = write_title(size, breadth, slope=None)
 
-    assert title == "db-1: IOPS −10 % (−5.0 to −20 %) in 1\u202f000 of 1\u202f200 series"
+    assert title == "db-1: IOPS −10 % (each −5.0 to −20 %) in 1\u202f000 of 1\u202f200 series"
 
 
 @pytest.mark.django_db

@@ -6,9 +6,17 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from benchapp.models import Channel, Incident, Notice, Role, Subscription, User
+from benchapp.models import Change, Channel, Host, Incident, Notice, Role, Subscription, User
 from benchapp.notices.write.enqueue import enqueue
-from tests.factories import NOON, make_host, make_series, make_target, make_user
+from tests.factories import (
+    NOON,
+    make_host,
+    make_request_policy,
+    make_run,
+    make_series,
+    make_target,
+    make_user,
+)
 from tests.received_notices import list_keys, make_change, make_event, make_incident, make_subscription
 
 pytestmark = pytest.mark.django_db
@@ -267,7 +275,7 @@ def test_notice_has_the_typical_change_and_the_largest_as_such() -> None:
 
     body = Notice.objects.get().body
     assert body["sentence"].startswith(
-        "IOPS −15 % (−9.0 % to −31 %) in 12 series; p99 latency +38 % in 1 series"
+        "IOPS −15 % (each −9.0 to −31 %) in 12 series; p99 latency +38 % in 1 series"
     )
     assert "Largest of 2 changes: IOPS" in body["sentence"]
     # Multiples of the thresholds: 10 % of IOPS outweigh 38 % of p99 latency.
@@ -285,3 +293,22 @@ def test_subscription_with_metrics_gets_incidents_in_these_only() -> None:
     assert list_keys(latency) == [f"incident {slow.pk}: opened"]
     # Of one block size, changes of the bandwidth are detected in IOPS.
     assert list_keys(throughput) == list_keys(filtered) == [f"incident {weak.pk}: opened"]
+
+
+@pytest.mark.parametrize(("course", "allows"), [("suspected", True), ("suspected", False), ("lasting", True)])
+def test_notice_of_a_suspicion_offers_a_run_where_the_host_allows_it(
+    course: str, *, allows: bool, settings: Any
+) -> None:
+    settings.PUBLIC_URL = "https://bench.example"
+    make_subscription(further_runs=0)
+    incident = make_incident(course=course)
+    change = incident.changes.first()
+    run = make_run(host=Host.objects.get(name=incident.scope.partition(":")[2]))
+    Change.objects.filter(pk=change.pk).update(run=run)
+    if allows:
+        make_request_policy(run.host)
+
+    enqueue([make_event(incident).pk])
+
+    page = f"https://bench.example/incidents/{incident.pk}/#run-requests"
+    assert (page in str(Notice.objects.get().body)) == (allows and course == "suspected")

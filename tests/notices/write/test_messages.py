@@ -88,7 +88,7 @@ def test_opening_has_change_time_affected_series_and_possible_causes() -> None:
         == f"""\
 Worse, high: IOPS down 15 % on db-07
 
-IOPS −15 % (−12 % to −31 %) in 9 series, since 21 Nov 2026 12:00 UTC.
+IOPS −15 % (each −12 to −31 %) in 9 series, since 21 Nov 2026 12:00 UTC.
 Largest of 9 changes: IOPS 28\u202f402, down 15 % from 33\u202f415 since 21 Nov 2026
 12:00 UTC (4k random read · QD 8 · 4 × gp3 · db-07).
 

@@ -755,7 +755,7 @@ def test_page_of_an_incident_counts_the_planted_series(fleet: Fleet, viewer: Cli
         assert f"changes in {len(changed)} series" in words
         assert sizes["iops"]["series"] == len(steps)
         assert sizes["iops"]["relative"] == pytest.approx(median(steps), rel=CLOSE)
-        assert {sizes["iops"]["low"], sizes["iops"]["high"]} == {min(steps), max(steps)}
+        assert {sizes["iops"]["range_low"], sizes["iops"]["range_high"]} == {min(steps), max(steps)}
 
 
 def test_page_of_a_series_states_its_level(fleet: Fleet, viewer: Client) -> None:

@@ -211,7 +211,8 @@ def test_incident_states_the_median_of_its_series_and_one_begin(fleet: Fleet, vi
     assert [(row["id"], row["relative"], row["started_at"]) for row in listed] == [
         (answer["id"], answer["relative"], answer["started_at"])
     ]
-    title = f"{DRIFTING}: IOPS decreased by 20 % (18 to 23 %) since {began_at:%-d %b}, continuing, in 20 of 20 series"
+    since = f"since {began_at:%-d %b}, continuing,"
+    title = f"{DRIFTING}: IOPS decreased by 20 % (each 18 to 23 %) {since} in 20 of 20 series"
     assert answer["title"] == title
     assert title in inbox
     assert f"IOPS of {DRIFTING} decreased by 20 % since {format_moment(began_at)}, continuing" in page

@@ -1,7 +1,9 @@
 """The page that explains detection, in the order of the decision."""
 
 import json
+import re
 from datetime import timedelta
+from itertools import accumulate
 
 import numpy as np
 import pytest
@@ -165,3 +167,16 @@ def test_one_run_has_no_standard_deviation(viewer: Client) -> None:
 
     (noise,) = [step for step in steps if step["key"] == "noise"]
     assert noise["facts"][:2] == (("Standard deviation", "–"), ("Correlation of consecutive runs", "–"))
+
+
+def test_noise_states_the_longer_delay_of_correlated_runs(viewer: Client) -> None:
+    noise = np.random.default_rng(1).normal(0, 10, 120)
+    values = list(accumulate(noise.tolist(), lambda before, new: 0.7 * before + new))
+    (series,) = make_cells(make_host("db-1"), [[1000 + value for value in values]])
+    judge_all()
+
+    steps = viewer.get(f"/series/{series.pk}/detection/").context["steps"]
+
+    (noise_step,) = [step for step in steps if step["key"] == "noise"]
+    (sentence,) = noise_step["sentences"]
+    assert re.fullmatch(r"Correlated runs .* takes [3-6]\.\d times as many runs as without .*", sentence)
