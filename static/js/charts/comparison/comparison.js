@@ -125,7 +125,7 @@ function drawRatios({ entries, headings }, { colors, nameWidth, isNarrow }) {
         ctx.fillText(shorten(ctx, `${entry.number}  ${entry.name}`, nameWidth - 10), 4, y);
         if (!isNarrow && entry.kind !== "none") {
           ctx.fillStyle = color;
-          ctx.fillText(`${formatSignedPercent(entry.at - 1)} ${entry.result}`, chartArea.right + 8, y);
+          ctx.fillText(`${formatSignedPercent(entry.at - 1)} ${entry.kind}`, chartArea.right + 8, y);
         }
       });
       ctx.restore();
