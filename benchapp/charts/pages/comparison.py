@@ -422,7 +422,12 @@ def _link_suggestions(suggestions: Mapping[str, Any]) -> list[dict[str, Any]]:
     # Whole days: today has only begun.
     days = {"a_from": 2 * _PERIOD, "a_to": _PERIOD + 1, "b_from": _PERIOD, "b_to": 1}
     periods = {name: (today - timedelta(days=before)).isoformat() for name, before in days.items()}
-    links = [{"label": f"Last {_PERIOD} full days vs. the {_PERIOD} before", "url": f"?{urlencode(periods)}"}]
+    links = [
+        {
+            "label": f"Last {_PERIOD} days vs. the {_PERIOD} before, without today",
+            "url": f"?{urlencode(periods)}",
+        }
+    ]
     if len(suggestions["hosts"]) == 2:
         first, second = suggestions["hosts"]
         sides = {"a": f"host:{first}", "b": f"host:{second}"}

@@ -97,7 +97,7 @@ def test_limit_of_what_is_compared_is_stated(
 def test_page_without_a_choice_has_suggestions(viewer: Client, two_hosts: None) -> None:
     page = Page(viewer.get(reverse("compare")))
 
-    assert "Last 7 full days vs. the 7 before" in page.words
+    assert "Last 7 days vs. the 7 before, without today" in page.words
     assert "Host fast vs. slow" in page.words or "Host slow vs. fast" in page.words
 
 
