@@ -90,7 +90,7 @@ class BandAnswer(ApiAnswer, kw_only=True, frozen=True):
 
 class BaselineAnswer(ApiAnswer, kw_only=True, frozen=True):
     baseline_level: Annotated[
-        float, Meta(description="median of its first runs, at most 60; after a drift, of those before it")
+        float, Meta(description="median of its first runs, at most 60; after a drift, of the runs before it")
     ]
     baseline_n: int
     current_level: Annotated[

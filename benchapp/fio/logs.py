@@ -15,7 +15,7 @@ LogKind = Literal["bw", "iops", "lat", "clat", "slat"]
 LogDirection = Literal["read", "write", "trim"]
 
 # As fio makes them: the name given, the kind, and the number of the job (from 2.1.10 on). tests/data/log_names.json
-# holds this together with static/js/uploads/batches.js.
+# holds this together with static/js/intake/batches.js.
 _NAME: Final = re.compile(
     r"(?:([^/\\\x00-\x1f\x7f]{1,200})_)?(bw|iops|lat|clat|slat|clat_hist)(?:\.([0-9]{1,6}))?\.log"
 )

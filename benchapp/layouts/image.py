@@ -42,7 +42,7 @@ from benchapp.layouts.texts import (
 _ROWS_MAXIMUM: Final = 40
 _ROW_HEIGHT: Final = 32
 _AXIS_ROOM: Final = 38
-# From low to high latency, as on the page (static/js/charts/layouts/layouts.js).
+# From low to high latency, as on the page (static/js/layouts/layouts.js).
 _STYLES: Final = (
     LineStyle(SERIES_COLORS["sky"], "o"),
     LineStyle(SERIES_COLORS["blue"], "^"),

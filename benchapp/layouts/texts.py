@@ -437,7 +437,7 @@ def describe_reason(reason: RunReason, measured: NextRun) -> str:
         return f"{name} at {at} unknown"
     gap = "" if reason.gap is None else format_percent(reason.gap)
     spread = "" if reason.spread is None else format_percent(reason.spread)
-    other = "the requirement" if reason.name == "near-requirement" else "that of the other candidate"
+    other = "the requirement" if reason.name == "near-requirement" else "the one of the other candidate"
     text = f"{name} {gap} from {other}, spread {spread}"
     return text if reason.runs is not None else f"{text}: more than {RUNS_MAXIMUM} runs would be needed"
 

@@ -125,7 +125,7 @@ class DetectionPolicyParameters(PageParameters):
     columns = list_columns(ListedDetectionPolicyAnswer)
 
     canceled = flag_parameter(
-        source="is_canceled", help_text="true: canceled policies, false: those in effect"
+        source="is_canceled", help_text="true: canceled policies, false: policies in effect"
     )
     sort = time_order_parameter("created_at")
 

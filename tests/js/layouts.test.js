@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { buildLayouts, describeLayout, prepareLayouts } from "../../static/js/charts/layouts/layouts.js";
+import { buildLayouts, describeLayout, prepareLayouts } from "../../static/js/layouts/layouts.js";
 import { COLOR_NAMES } from "../../static/js/charts/shared/palette.js";
 
 const colors = {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pixelAt, valueAt } from "../../static/js/charts/shared/together.js";
-import { readRuns } from "../../static/js/pages/small_charts.js";
+import { readRuns } from "../../static/js/charts/small_charts.js";
 
 test("runs are read from the first minute and the steps to the next ones", () => {
   const { times, left, right } = readRuns("10 5x2 30x1");

@@ -12,8 +12,8 @@ import {
   readSubmission,
   splitLogName,
   summarize,
-} from "../../static/js/uploads/batches.js";
-import { packBatch } from "../../static/js/uploads/packed_batch.js";
+} from "../../static/js/intake/batches.js";
+import { packBatch } from "../../static/js/intake/packed_batch.js";
 
 const named = (...names) => names.map((name) => ({ name, folder: "" }));
 

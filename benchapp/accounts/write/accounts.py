@@ -173,7 +173,7 @@ def check_username(user: User) -> None:
     user.full_clean(exclude=["password"])
     if _RESERVED_NAME.fullmatch(user.username):
         raise ValidationError(
-            {"username": "Names like deleted-1 are those of deleted accounts: choose another one."}
+            {"username": "Names like deleted-1 belong to deleted accounts: choose another one."}
         )
 
 

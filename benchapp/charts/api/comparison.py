@@ -135,7 +135,9 @@ class PairAnswer(ApiAnswer, kw_only=True, frozen=True):
     a_series: Sequence[int]
     a_change_state: Annotated[
         MarkState | None,
-        Meta(description="of the open or accepted change that matters most among those of the side's values"),
+        Meta(
+            description="of the open or accepted change that matters most among the changes of the side's values"
+        ),
     ]
     a_incident: Annotated[int | None, Meta(description="of that change")]
     b_series: Sequence[int]

@@ -138,7 +138,7 @@ class FixedAnswer(ApiAnswer, kw_only=True, frozen=True):
 class GroupAnswer(ApiAnswer, kw_only=True, frozen=True):
     name: str
     filter: str
-    matching: Annotated[int, Meta(description="series with a value; also those that an earlier group took")]
+    matching: Annotated[int, Meta(description="series with a value; also series that an earlier group took")]
     shown: int
 
 

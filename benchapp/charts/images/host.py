@@ -139,7 +139,7 @@ def _list_foot(host: HostRow, days: DayRange, *, span: LevelRange) -> Iterator[s
     )
     shown = "measured last" if span.to_at else "that is worst compared with its peers"
     yield (
-        f"Lines: levels of the series of each pattern relative to that of {format_day(days.first_at)}, or to their"
+        f"Lines: levels of the series of each pattern relative to the level of {format_day(days.first_at)}, or to their"
         f" first one; geometric mean, above 100 % is faster. Values: {'' if span.to_at else 'current '}level of the"
         f" series {shown}: median, p10 to p90, n runs."
     )

@@ -447,7 +447,7 @@ def _read_once(
 
 
 SETTINGS: Final = Meta(
-    description="its values of the fixed dimensions, and of those in which combinations differ, as a filter"
+    description="its values of the fixed dimensions, and of the dimensions in which combinations differ, as a filter"
 )
 
 

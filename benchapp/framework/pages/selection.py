@@ -229,7 +229,7 @@ def _show_hosts(selection: Selection) -> dict[str, str]:
     own = [name for name in selection.values if not pools.get(name)]
     if shared and own:
         raise BadSelection(
-            f"{own[0]} has its own series, the others those of their pools ({', '.join(shared)}):"
+            f"{own[0]} has its own series, the others the series of their pools ({', '.join(shared)}):"
             " select hosts of one kind for one chart."
         )
     return {"q": _filter_scope("pool", shared) if shared else _filter_scope("host", own)}

@@ -451,7 +451,7 @@ _FIELDS: Final[Mapping[str, Field]] = {
             "type": ["object", "null"],
             "additionalProperties": {"type": ["integer", "string"]},
             "maxProperties": _PARAMETERS_MAXIMUM,
-            "description": "of the profile, in base units, those that differ from their default",
+            "description": "of the profile, in base units, if they differ from their default",
         },
     ),
     "started_at": Field(read_time, _TIME),

@@ -99,7 +99,7 @@ class ExperimentRowAnswer(ApiAnswer, kw_only=True, frozen=True):
     ]
     difference_drift_p: float | None
     order_effect: Annotated[
-        float | None, Meta(description="B / A of pairs that begin with B, against those that begin with A")
+        float | None, Meta(description="B / A of pairs that begin with B, against pairs that begin with A")
     ]
     order_effect_p: float | None
     caveats: Sequence[Caveat]

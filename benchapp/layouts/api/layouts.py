@@ -185,7 +185,7 @@ class LayoutsAnswer(ApiAnswer, kw_only=True, frozen=True):
         NextRunsAnswer, Meta(description="runs that would decide between the two best layouts")
     ]
     layouts: Annotated[
-        Sequence[LayoutAnswer], Meta(description="best first; with prices, those without one are last")
+        Sequence[LayoutAnswer], Meta(description="best first; with prices, layouts without one are last")
     ]
 
 

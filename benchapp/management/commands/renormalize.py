@@ -34,7 +34,7 @@ class Command(BaseCommand):
         parser.add_argument("ids", nargs="*", help="submission ids (default: all stored)")
         parser.add_argument("--dry-run", action="store_true", help="report only")
         parser.add_argument(
-            "--only-older", action="store_true", help="skip those parsed by the current version"
+            "--only-older", action="store_true", help="skip submissions parsed by the current version"
         )
         parser.add_argument("--rejected", action="store_true", help="include rejected submissions")
 

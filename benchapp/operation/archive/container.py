@@ -312,12 +312,12 @@ def _compare(found: list[tuple[str, int, str]], manifest: Manifest) -> None:
         raise BadArchive(what)
     for name, size, digest in found:
         if (size, digest) != (listed[name].bytes, listed[name].sha256):
-            raise BadArchive(f"{name} was changed: its SHA-256 is not that of the manifest")
+            raise BadArchive(f"{name} was changed: its SHA-256 differs from the manifest")
     counts = dict.fromkeys(TABLES, 0)
     for member in manifest.members[1:]:
         counts[member.table] += member.rows
     if counts != manifest.rows:
-        raise BadArchive(f"{MANIFEST_MEMBER}: the rows of the tables are not those of their members")
+        raise BadArchive(f"{MANIFEST_MEMBER}: the rows of the tables differ from their members")
 
 
 def _read(stream: zstandard.ZstdDecompressionReader, count: int, place: str) -> bytes:

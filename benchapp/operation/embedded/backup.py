@@ -312,7 +312,7 @@ def _tool(name: str) -> str:
         return str(find_installation() / "bin" / name)
     except NoBinaries:
         raise BackupFailed(
-            f"{name} is not installed here: run that of your PostgreSQL server (docs/operations.md, Docker Compose)"
+            f"{name} is not installed here: run the one of your PostgreSQL server (docs/operations.md, Docker Compose)"
         ) from None
 
 

@@ -187,7 +187,7 @@ class _Totals(Collector):
             ("benchapp_runs", "Runs stored.", totals.runs),
             ("benchapp_series", "Series with a history.", totals.series),
             ("benchapp_series_to_evaluate", "Series with runs not evaluated yet.", totals.to_evaluate),
-            ("benchapp_hosts", "Hosts that are not retired, without that of the sample data.", totals.hosts),
+            ("benchapp_hosts", "Hosts that are not retired, without the sample host.", totals.hosts),
             ("benchapp_silent_hosts", "Hosts that missed a scheduled run.", totals.silent_hosts),
             ("benchapp_failing_hosts", "Hosts with a profile without valid values.", totals.failing_hosts),
         ):

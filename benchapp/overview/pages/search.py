@@ -406,7 +406,10 @@ def _make_result(hit: SearchHit) -> SearchResult:
 def _find_documentation(text: str) -> ResultGroup:
     hits = search_pages(text, list_pages())
     results = [
-        SearchResult("".join(part["text"] for part in hit["section"]) or hit["page"], hit["url"], hit["page"])
+        SearchResult(
+            " › ".join(filter(None, (hit["page"], "".join(part["text"] for part in hit["section"])))),
+            hit["url"],
+        )
         for hit in hits["hits"]
         if hit["page"] != "Glossary"
     ][:RESULTS_MAXIMUM]

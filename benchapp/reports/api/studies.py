@@ -260,7 +260,7 @@ class SnapshotAnswer(ApiAnswer, kw_only=True, frozen=True):
     taken_at: Time
     taken_by: str | None
     charts: Annotated[
-        Sequence[SnapshotChartAnswer], Meta(description="those that the report still has, in its order")
+        Sequence[SnapshotChartAnswer], Meta(description="charts that the report still has, in its order")
     ]
     url: str
     page: str

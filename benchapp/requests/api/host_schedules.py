@@ -214,7 +214,7 @@ class ScheduleEntryInput(serializers.Serializer[Any]):
     parameters = serializers.DictField(
         child=ParameterValueField(),
         required=False,
-        help_text="in base units, those that differ from the default",
+        help_text="in base units, if they differ from the default",
     )
     is_from_server = serializers.BooleanField(required=False, help_text="adopted from the server")
 

@@ -114,7 +114,7 @@ class RunRequestAnswer(ApiAnswer, kw_only=True, frozen=True):
     profile: str
     parameters: Annotated[
         Mapping[str, int | str],
-        Meta(description="in base units; those that are left out have the default of the profile"),
+        Meta(description="in base units; others have the default of the profile"),
     ]
     directory: str
     state: RunRequestState

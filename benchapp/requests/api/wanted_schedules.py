@@ -156,9 +156,9 @@ class WantedScheduleParameters(PageParameters):
     pool = text_parameter(
         POOL_MAXIMUM,
         allow_blank=True,
-        help_text="of this pool, without those of its hosts; empty: of hosts without a pool",
+        help_text="of this pool, without its hosts; empty: of hosts without a pool",
     )
-    host = text_parameter(_HOST_MAXIMUM, help_text="of this host, without those of its pool")
+    host = text_parameter(_HOST_MAXIMUM, help_text="of this host, without its pool")
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """Refuse a pool and a host: a wanted schedule is of one of them."""

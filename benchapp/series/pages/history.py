@@ -575,7 +575,7 @@ def _describe_left_out(chosen: ChosenSeries, history: SeriesHistory) -> list[str
     if history.hidden:
         sentences.append(
             f"{format_count(history.run_count, 'run')} with these facts of the environment shown,"
-            f" {format_count(history.hidden, 'other')} hidden; levels are those of all runs."
+            f" {format_count(history.hidden, 'other')} hidden; levels include all runs."
         )
     return sentences
 

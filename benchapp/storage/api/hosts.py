@@ -114,7 +114,7 @@ class HostAnswer(ApiAnswer, kw_only=True, frozen=True):
     labels: Annotated[Mapping[str, str], Meta(description="of the last run")]
     incidents: Annotated[
         Sequence[int],
-        Meta(description="open regressions of its series, or of those of its pool, newest first"),
+        Meta(description="open regressions of its series, or of its pool's series, newest first"),
     ]
     severity: Annotated[Severity | None, Meta(description="the highest of these incidents")]
     worst_change_relative: Annotated[

@@ -92,7 +92,7 @@ def test_hosts_of_a_pool_are_compared_by_their_pools(viewer: Client) -> None:
     assert different["Location"] == "/compare/?a=pool:db&b=pool:web"
     assert "db-01 and db-02 belong to pool db, whose series they share." in Page(same).words
     assert histories["Location"] == "/history/?q=pool:db,web"
-    assert "lone has its own series, the others those of their pools (db)" in Page(mixed).words
+    assert "lone has its own series, the others the series of their pools (db)" in Page(mixed).words
 
 
 @pytest.mark.parametrize("page", ["runs", "series_list", "hosts"])

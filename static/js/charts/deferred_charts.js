@@ -1,13 +1,13 @@
 // Charts of a shared study and pinned charts: the page has their places; each is loaded by its own request.
-import { showDeferred } from "../charts/shared/deferred.js";
+import { showDeferred } from "./shared/deferred.js";
 
 // Kind of chart → function that starts a chart inserted later. The modules start charts of the initial page automatically.
 const STARTERS = {
   async scaling() {
     const [{ startScaling }, { startSorting }] = await Promise.all([
-      import("../charts/scaling/figure.js"),
+      import("./scaling/figure.js"),
       import("../site/sortable.js"),
-      import("../charts/scaling/page.js"),
+      import("./scaling/page.js"),
     ]);
     return (panel) => {
       panel.querySelectorAll("[data-scaling]").forEach(startScaling);
@@ -15,19 +15,19 @@ const STARTERS = {
     };
   },
   async history() {
-    const { startHistory } = await import("../charts/history/figure.js");
+    const { startHistory } = await import("./history/figure.js");
     return (panel) => panel.querySelectorAll("[data-history]").forEach((figure) => startHistory(figure));
   },
   async compare() {
-    const { startComparison } = await import("../charts/comparison/page.js");
+    const { startComparison } = await import("./comparison/page.js");
     return (panel) => panel.querySelectorAll("[data-comparison]").forEach(startComparison);
   },
   async layouts() {
-    const { startLayouts } = await import("../charts/layouts/page.js");
+    const { startLayouts } = await import("../layouts/page.js");
     return (panel) => panel.querySelectorAll("[data-layouts]").forEach(startLayouts);
   },
   async matrix() {
-    const { startGrid } = await import("../charts/matrix/page.js");
+    const { startGrid } = await import("./matrix/page.js");
     return (panel) => panel.querySelectorAll("[data-matrix]").forEach(startGrid);
   },
 };

@@ -1,10 +1,10 @@
 // Layouts by price and throughput: one mark each, colored by latency, with the Pareto front.
-import { readFontSize } from "../shared/colors.js";
-import { chooseScale, formatValue, nameUnit } from "../../site/format.js";
-import { BASE_OPTIONS, makeTooltipLook, makeValueScale } from "../shared/looks.js";
-import { drawActiveMark } from "../shared/marks.js";
-import { withAlpha } from "../shared/palette.js";
-import { lineDomain } from "../shared/value_axis.js";
+import { readFontSize } from "../charts/shared/colors.js";
+import { chooseScale, formatValue, nameUnit } from "../site/format.js";
+import { BASE_OPTIONS, makeTooltipLook, makeValueScale } from "../charts/shared/looks.js";
+import { drawActiveMark } from "../charts/shared/marks.js";
+import { withAlpha } from "../charts/shared/palette.js";
+import { lineDomain } from "../charts/shared/value_axis.js";
 
 // From low to high latency; each class has its own shape, as color alone carries no meaning.
 const STYLES = [

@@ -1,8 +1,8 @@
 // Charts of layouts: rendered from the data in the page, with keyboard navigation.
 import { buildLayouts, describeLayout, prepareLayouts } from "./layouts.js";
-import { startNavigation } from "../../site/navigation.js";
-import { startChart } from "../shared/chart_frame.js";
-import { findNearest } from "../shared/marks.js";
+import { startNavigation } from "../site/navigation.js";
+import { startChart } from "../charts/shared/chart_frame.js";
+import { findNearest } from "../charts/shared/marks.js";
 
 /** Start one figure. */
 export function startLayouts(figure) {

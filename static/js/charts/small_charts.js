@@ -1,7 +1,7 @@
 // Small charts of a page: a line marks the same time in all, and a drag selects the time range of the page.
-import { join, valueAt } from "../charts/shared/together.js";
-import { formatMoment } from "../charts/shared/zones.js";
-import { writeMoment } from "../charts/shared/zoom.js";
+import { join, valueAt } from "./shared/together.js";
+import { formatMoment } from "./shared/zones.js";
+import { writeMoment } from "./shared/zoom.js";
 import { setParameters } from "../site/address.js";
 import { formatDay } from "../site/format.js";
 
