@@ -116,5 +116,5 @@ def test_every_command_gives_the_answer_below_it(place):
 
 
 def test_there_is_one_line_for_each_of_the_seventeen_questions():
-    assert len(RECIPES) == 16 == len(re.findall(r"^### ", TEXT, re.MULTILINE))
+    assert len(RECIPES) == 14 == len(re.findall(r"^### ", TEXT, re.MULTILINE))
     assert all("\n" not in command and command.count("curl") == 1 for _, command, _ in RECIPES)
