@@ -101,41 +101,51 @@ def format_layouts_title(ranking: LayoutRanking) -> str:
 
 
 def describe_price(row: RankedLayout, currency: str) -> str:
-    """Return the price with its notes: "at least USD 64.21 (volumes only)"."""
-    text, notes = format_money(row.least_price, currency), list_price_notes(row)
-    text = f"at least {text}" if "at least" in notes else text
-    return f"{text} (volumes only)" if "volumes only" in notes else text
+    """Return the price with its notes: "USD 64.21 or more (volumes only)"."""
+    text = format_money(row.least_price, currency)
+    if row.price is None or row.least_price is None:
+        return text
+    more = " or more" if row.price.is_minimum else ""
+    return f"{text}{more}{' (volumes only)' if row.price.is_of_volumes else ''}"
 
 
 def list_price_notes(row: RankedLayout) -> tuple[str, ...]:
-    """Return "at least" where something provisioned is not recorded, "volumes only" if the instance has no price."""
+    """Return why the price may be higher, and "volumes only" without the price of the instance."""
     if row.price is None or row.least_price is None:
         return ()
     return tuple(
         text
-        for text, applies in (("at least", row.price.is_minimum), ("volumes only", row.price.amount is None))
+        for text, applies in (
+            ("or more", row.price.is_minimum),
+            ("volumes only", row.price.is_of_volumes),
+        )
         if applies
     )
 
 
 def describe_ranking(ranking: LayoutRanking, *, has_ages: bool = True) -> Iterator[str]:
-    """Yield what is required, how many layouts meet it, the best one and the closest miss, in sentences.
+    """Yield how many layouts meet what is required, a caveat and the closest miss; then the rest, in sentences.
 
     has_ages: False for the times of runs, which stay true in a snapshot.
     """
-    question = ranking.question
-    yield f"Required: {describe_requirement(question, ranking.currency)}."
+    required = f"Required: {describe_requirement(ranking.question, ranking.currency)}."
     if not ranking.all_rows:
+        yield required
         return
     yield f"{describe_counts(ranking)}."
     best = next((row for row in ranking.all_rows if row.verdict == "meets"), None)
-    if best is not None:
-        yield f"Best: {describe_load(best, ranking.varying, has_ages=has_ages)}."
-        yield from describe_left_out(best)
-    yield from _describe_without_regressions(ranking, best)
-    yield from describe_elsewhere(ranking, best)
+    caveats = [
+        *([] if best is None else describe_left_out(best)),
+        *_describe_without_regressions(ranking, best),
+        *describe_elsewhere(ranking, best),
+    ]
+    yield from caveats[:1]
     if ranking.closest is not None:
         yield describe_closest_miss(ranking.closest, ranking.currency)
+    yield from caveats[1:]
+    if best is not None:
+        yield f"Best: {describe_load(best, ranking.varying, has_ages=has_ages)}."
+    yield required
 
 
 def describe_counts(ranking: LayoutRanking) -> str:
@@ -221,6 +231,10 @@ def describe_omitted(ranking: LayoutRanking) -> Iterator[str]:
             f"{format_count(count, 'layout')} with the price of the volumes only: the price of the instance is"
             ' unknown. "Price includes: Volumes only" ranks all layouts by the price of their volumes.'
         )
+    if any(row.price is not None and row.price.is_minimum for row in ranking.all_rows):
+        yield '"Or more": what is provisioned is not recorded. The price is for what was measured.'
+    if ranking.question.price_of == "volumes":
+        yield "Prices are of the volumes only."
     if ranking.is_cut:
         yield "More series match than are read: narrow the filter."
 

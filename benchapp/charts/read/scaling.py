@@ -216,7 +216,8 @@ def _choose(
     if extended:
         automatic = choose_axes(series.valued, **axes | dict.fromkeys(extended), free=free).axes
         axes |= {name: _extend(name, getattr(automatic, name), axes[name]) for name in extended}
-    return choose_axes(series.valued, **axes, free=free, in_groups=in_groups)
+    is_line = resolved.request.has_models
+    return choose_axes(series.valued, **axes, free=free, in_groups=in_groups, is_line=is_line)
 
 
 def _list_facts(request: ScalingRequest, axes: Mapping[str, str | None]) -> list[str]:

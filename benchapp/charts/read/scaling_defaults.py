@@ -121,10 +121,11 @@ def choose_axes(
     facet: str | None,
     free: frozenset[str],
     in_groups: tuple[str, ...] = (),
+    is_line: bool = False,
 ) -> ChosenAxes:
     """Choose the axes that are not given. color, facet: "" for none. free: dimensions not to fix.
 
-    table: series with a value. in_groups: as in Axes.
+    table: series with a value. in_groups: as in Axes. is_line: x is a number.
     """
 
     def make_axes(name: str) -> Axes:
@@ -136,7 +137,18 @@ def choose_axes(
     if color is None and chosen.axes.color == "pattern" and _does_join(chosen, _BLOCK):
         axes = replace(chosen.axes, color=",".join(("pattern", *_BLOCK)))
         chosen = fix_dimensions(table, axes, free=free)
-    return _fix_lines(chosen, table, free=free)
+    chosen = _fix_lines(chosen, table, free=free)
+    is_open = x is None and color is None and not is_line
+    return _stand_curves_side_by_side(chosen, table, free=free) if is_open else chosen
+
+
+def _stand_curves_side_by_side(chosen: ChosenAxes, table: SeriesTable, *, free: frozenset[str]) -> ChosenAxes:
+    """Choose the color as x where no curve has two values: what varies is then compared."""
+    axes = chosen.axes
+    lines = number_combinations(chosen.table, _list_line(axes))
+    if not axes.color or len(np.unique(lines)) < 2 or _find_conflict(chosen.table, lines, axes.x):
+        return chosen
+    return fix_dimensions(table, replace(axes, x=axes.color, color=None), free=free)
 
 
 def _list_line(axes: Axes) -> list[str]:

@@ -443,8 +443,14 @@ class ScalingChart(Chart[ScalingFacet], frozen=True, kw_only=True):
 
     @property
     def is_curve(self) -> bool:
-        """Return whether the values of x are places on an axis of numbers: sizes, depths, and widths with models."""
-        return self.x.dimension.is_continuous or self.request.has_models
+        """Return whether the values of x are places on an axis of numbers: sizes, depths, and widths with models.
+
+        A curve has two values or more.
+        """
+        is_line = any(
+            sum(cell.n > 0 for cell in line.cells) > 1 for each in self.panels for line in each.lines
+        )
+        return self.request.has_models or (self.x.dimension.is_continuous and is_line)
 
     @property
     def draw_mode(self) -> Literal["bars", "lines", "points"]:

@@ -215,7 +215,11 @@ class LayoutParameters(FixParameters, FormatParameters):
         max_length=60,
         help_text="of the prices; default: the first with a price valid today",
     )
-    price_of = ChoiceParameter(choices=tuple(PRICED_PARTS), required=False, default="all")
+    price_of = ChoiceParameter(
+        choices=tuple(PRICED_PARTS),
+        required=False,
+        help_text="default: all; volumes if no instance has a price",
+    )
     vary = NamesField(
         VARYING, help_text="what may vary; default: all. The others have their most usual value"
     )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from django import forms
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -84,6 +84,7 @@ def make_layouts_figure(
                 "more": len(rows[ROWS_MAXIMUM:]),
                 "is_met": is_met,
                 "is_unpriced": name.startswith("unpriced"),
+                "lacks_label": "Unknown" if name.endswith("unknown") else "Misses",
             }
             for name, caption, is_met, rows in _list_tables(ranking)
             if rows
@@ -131,7 +132,8 @@ def _make_line(
         "row": row,
         "url": _link_histories(load.series_ids) if has_links else "",
         "verdict": VERDICT_TEXTS[row.verdict],
-        "price": format_money(row.least_price, currency),
+        # Wrapped only in front of its notes.
+        "price": format_money(row.least_price, currency).replace(" ", "\u00a0"),
         "price_notes": list_price_notes(row),
         "per_1000_iops": format_money(row.price_per_1000_iops, currency),
         "iops": _format_level(levels.iops, "iops"),
@@ -321,6 +323,10 @@ def _make_answer(
 ) -> dict[str, Any]:
     base_url = make_base_url(request)
     figure = make_layouts_figure(ranking, key="layouts")
+    if ranking.question.price_of:
+        shown = cast(QueryDict, form.data).copy()
+        shown["price_of"] = ranking.question.price_of
+        form.data = shown
     return {
         "ranking": ranking,
         "figure": figure,

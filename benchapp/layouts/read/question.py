@@ -60,7 +60,7 @@ class LayoutQuestion:
 
     filter: whose measurements count. block_size: values as in a filter; "" for the most usual. read_share: percent, of
     mixed patterns. region: of the prices; "" without one, None for the default. vary: of VARYING, those that may have
-    any value. max_age_days: of the newest run.
+    any value. max_age_days: of the newest run. price_of: None: chosen by the ranking.
     """
 
     filter: Filter
@@ -73,7 +73,7 @@ class LayoutQuestion:
     read_share: int | None = None
     block_size: str = ""
     region: str | None = None
-    price_of: PricedParts = "all"
+    price_of: PricedParts | None = None
     vary: tuple[str, ...] = VARYING
     max_age_days: int | None = None
 

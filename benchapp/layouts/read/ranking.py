@@ -338,6 +338,10 @@ def _rank_layouts(question: LayoutQuestion, *, now: datetime) -> LayoutRanking:
     prices, day = list_prices(), now.date()
     region = find_region(prices, question.region, day=day)
     price_list = select_prices(prices, region=region, day=day)
+    # A total at most of an amount is not known from a part.
+    is_open = question.price_of is None and question.max_price is None
+    if is_open and price_list.volumes and not price_list.instances:
+        question = replace(question, price_of="volumes")
     asked = question.make_filter()
     # Levels tell which series have one; groups of runs need theirs to be made.
     table, is_cut = read_table(asked, _METRICS if asked.fact_terms else ())

@@ -285,6 +285,11 @@ class MonthlyPrice:
         """Return the price per month, of the volumes alone where that of the instance is unknown; None if unknown."""
         return self.volumes_amount if self.amount is None else self.amount
 
+    @property
+    def is_of_volumes(self) -> bool:
+        """Return whether it is the price of the volumes alone."""
+        return self.volumes_amount is not None and self.least_amount == self.volumes_amount
+
 
 def price_volumes(amounts: PriceAmounts, volumes: PricedVolumes) -> MonthlyPrice:
     """Return the price of volumes per month.

@@ -198,6 +198,17 @@ def test_depth_is_x_where_volumes_do_not_vary():
     assert chart.x.values == (1, 8, 32)
 
 
+def test_curves_of_one_value_each_are_bars_side_by_side():
+    for rw, size, depth in (("randread", 4096, 32), ("randread", 16_384, 16), ("read", 2**20, 8)):
+        make_sweep({4: 100.0 * depth}, workload=make_workload(rw=rw, block_size_bytes=size, iodepth=depth))
+
+    chart, by_depth = read(), read(x="iodepth")
+
+    assert (chart.x.name, chart.color, chart.draw_mode) == ("pattern,block_size_bytes", None, "bars")
+    assert list(values(chart).values()) == [[800.0, 3200.0, 1600.0]]
+    assert (by_depth.counts.filled, by_depth.draw_mode) == (3, "bars")
+
+
 def test_targets_as_color_are_all_shown_though_one_has_no_volume_type():
     for name, volume_type, value in (
         ("nvme0n1", None, 90_000),

@@ -129,8 +129,12 @@ def test_page_has_the_price_of_the_volumes_where_that_of_the_instance_is_unknown
     plant_layouts()
     Price.objects.exclude(instance_type="").delete()
 
-    words = Page(viewer.get(ASKED)).words
+    words, usual = (Page(viewer.get(f"{ASKED}{more}")).words for more in ("&price_of=all", ""))
 
+    assert "Prices are of the volumes only." in usual
+    assert "price includes Volumes only" in usual
+    assert "meets the requirement for USD 81.92 (volumes only) per month" in usual
+    assert "5 layouts with the price of the volumes only" not in usual
     assert "meets the requirement for USD 81.92 (volumes only) per month" in words
     assert "5 layouts with the price of the volumes only" in words
     assert "no price of instance type m5.4xlarge" in words
