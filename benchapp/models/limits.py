@@ -69,7 +69,7 @@ POLICIES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("incident", "pooledevaluation", "targetmapping"), _SCOPE.format("scope")),
     "formername": _SCOPE.format("present"),
     # What an incident had in common with those of other pools is not of this pool.
-    "incidentevent": "kind NOT IN ('merged', 'split', 'moved')"
+    "incidentevent": "kind NOT IN ('merged', 'split', 'moved') AND (kind <> 'undone' OR text !~ 'incident')"
     " AND EXISTS (SELECT FROM benchapp_incident AS i WHERE i.id = incident_id)",
     "confirmationpolicy": f"pool = '' OR pool = ANY ({_POOLS})",
     "wantedschedule": f"pool = ANY ({_POOLS}) OR {_HOST}",

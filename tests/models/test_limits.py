@@ -239,8 +239,9 @@ def test_incident_over_several_pools_is_hidden():
 @pytest.mark.django_db
 def test_incident_that_was_merged_over_pools_does_not_say_so():
     incident = make_incident(changes=[make_change(add_series([1.0], pool="db"))], scope="pool:db")
-    for kind, text in (("opened", "found"), ("merged", FOREIGN), ("split", FOREIGN)):
+    for kind, text in (("opened", "found"), ("merged", FOREIGN), ("split", FOREIGN), ("moved", FOREIGN)):
         make_event(incident, kind, text=text)
+    make_event(incident, "undone", text=f"no longer merged into incident {FOREIGN}")
 
     page = sign_in_person(make_user(pools=["db"])).get(f"/incidents/{incident.pk}/").content.decode()
 

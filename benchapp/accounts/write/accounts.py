@@ -420,13 +420,12 @@ def choose_role(groups: Collection[str], roles: Mapping[str, str]) -> Role | Non
 def choose_pools(groups: Collection[str], role: Role | None, provider: OidcProvider) -> list[str] | None:
     """Return the pools that a person of these groups is limited to: of all groups, none if one has no limit.
 
-    None: as set on the page People.
+    "*" counts if no other group gives the role. None: as set on the page People.
     """
     if role != Role.VIEWER:
         return []
-    limits = [
-        provider.pools.get(group, ()) for group in (*groups, "*") if provider.roles.get(group) == Role.VIEWER
-    ]
+    viewing = [group for group in groups if provider.roles.get(group) == Role.VIEWER] or ["*"]
+    limits = [provider.pools.get(group, ()) for group in viewing]
     found = sorted({pool for limit in limits for pool in limit}) if all(limits) else []
     return found if provider.pools else None
 

@@ -1,6 +1,6 @@
 """Charts and series are read from a replica of PostgreSQL, if there is one (DATABASE_REPLICA_URL).
 
-What is written, who reads, and what follows a write of the same browser are read from the primary.
+Who reads, streams, and what follows a write of the same browser are read from the primary.
 """
 
 import re
@@ -16,7 +16,7 @@ from django.db import DEFAULT_DB_ALIAS, DatabaseError, connections
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-from benchapp.models.limits import read_limit
+from benchapp.models.limits import limitable_request, read_limit
 
 log = structlog.get_logger(__name__)
 
@@ -29,12 +29,14 @@ _WROTE: Final = "benchapp_wrote"
 _WROTE_S: Final = 30
 # A replica that cannot be reached is not tried for so long.
 _AWAY_S: Final = 10.0
+# A query that took longer is not sent to the primary, too.
+_SLOW_S: Final = 5.0
 
 
 def read_from_replica(
     get_response: Callable[[HttpRequest], HttpResponseBase],
 ) -> Callable[[HttpRequest], HttpResponseBase]:
-    """Answer GET requests of charts and series from the replica; of readers who are limited to pools never."""
+    """Answer GET requests of charts and series from the replica; of people who are limited to pools never."""
     if REPLICA not in settings.DATABASES:
         raise MiddlewareNotUsed
     away_until_s = 0.0
@@ -64,8 +66,17 @@ def read_from_replica(
             return get_response(request)
         # Not later, and from the replica: a session that has ended.
         request.user.is_authenticated  # noqa: B018
-        with _reading(connections[REPLICA]):
+        started = monotonic()
+        # The limit of a token ends on the connection on which it began.
+        with _reading(connections[REPLICA]), limitable_request():
+            response = get_response(request)
+        if response.status_code == 503 and monotonic() - started < _SLOW_S:
+            # It ended, or a query conflicts with what it replays.
+            away_until_s = monotonic() + _AWAY_S
+            log.warning("replica.failed", path=request.path)
+            connections[REPLICA].close()
             return get_response(request)
+        return response
 
     return answer
 

@@ -201,7 +201,7 @@ def _check_replica() -> Iterator[Finding]:
         yield Finding("replica", "none", FindingLevel.FAILURE, text, "Name a standby, or remove the setting.")
         return
     ((behind_bytes,),) = fetch_rows(
-        "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), %s::pg_lsn)::bigint", [replayed]
+        "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), coalesce(%s::pg_lsn, '0/0'))::bigint", [replayed]
     )
     text = f"The replica is {format_value(max(behind_bytes, 0), 'bytes')} behind"
     if behind_bytes <= _REPLICA_BEHIND_BYTES:

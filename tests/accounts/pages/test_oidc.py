@@ -226,7 +226,7 @@ def test_highest_role_counts() -> None:
 def test_groups_limit_viewers_to_pools_at_each_sign_in() -> None:
     provider = replace(
         PROVIDER,
-        roles={"db": "viewer", "web": "viewer", "all": "viewer", "storage": "editor"},
+        roles={"db": "viewer", "web": "viewer", "all": "viewer", "storage": "editor", "*": "viewer"},
         pools={"db": ["db"], "web": ["web", "cdn"]},
     )
 
@@ -242,6 +242,7 @@ def test_groups_limit_viewers_to_pools_at_each_sign_in() -> None:
     assert sign_in("db", "all") == ("viewer", [])
     assert sign_in("db", "storage") == ("editor", [])
     assert sign_in("web") == ("viewer", ["cdn", "web"])
+    assert sign_in("staff") == ("viewer", [])
 
 
 def test_pools_set_by_an_admin_stay_if_groups_have_none() -> None:
