@@ -169,8 +169,6 @@ class AnyTokenInput(TokenInput):
     host_pattern = serializers.RegexField(
         HOST_PATTERN,
         required=False,
-        default="",
-        allow_blank=True,
         max_length=253,
         help_text="for the scope enroll only: a shell pattern of names",
     )
@@ -184,7 +182,7 @@ class AnyTokenInput(TokenInput):
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """Require a host for the scope ingest alone, and limits of scopes that have them."""
         for name, scope in (("pools", Scope.READ), ("host_pattern", Scope.ENROLL)):
-            if attrs[name] and attrs["scope"] != scope:
+            if attrs.get(name) and attrs["scope"] != scope:
                 raise serializers.ValidationError({name: [f"is for the scope {scope} only"]})
         if (attrs["scope"] == Scope.INGEST) != bool(attrs["host"]):
             raise serializers.ValidationError(
