@@ -21,7 +21,7 @@ from benchapp.charts.read.matrix import Matrix
 from benchapp.charts.read.scaling_defaults import Choice, FixedDimension, Settings
 from benchapp.framework.times import format_day, format_moment
 from benchapp.incidents.read.series_status import SeriesMark
-from benchapp.models import name_scopes
+from benchapp.models import Slope, name_scopes
 from benchapp.series.read.selected_levels import PAST_SERIES_MAXIMUM, LevelRange
 from benchapp.series.read.titles import describe_setting, describe_value
 
@@ -41,16 +41,28 @@ def describe_past_limit(use: str) -> str:
 
 
 def describe_mark(mark: SeriesMark, *, metric: str, has_year: bool) -> str:
-    """Return the text of a mark in a chart of a metric: "▼ −21.7 % since 8 Nov"; with the name of another metric."""
+    """Return the text of a mark in a chart of a metric: "▼ −21.7 % since 8 Nov"; with the name of another metric.
+
+    Of a drift that continues: "▼ drifts since 3 Nov, −1.2 % a day".
+    """
     name = "" if mark.metric == metric else f"{CATALOG[mark.metric].label} "
     size = f"{name}{format_signed_percent(mark.relative)}"
     day = format_day(mark.started_at, has_year=has_year)
+    drift = describe_drift(mark.slope, has_year=has_year)
     return {
-        "open": f"{'▲' if mark.relative > 0 else '▼'} {size} since {day}",
+        "open": f"{'▲' if mark.relative > 0 else '▼'} {f'{name}{drift}' if drift else f'{size} since {day}'}",
         "recovered": f"recovered from {size}",
         "accepted": f"accepted {size} on {day}",
         "muted": f"muted {size} on {day}",
     }[mark.state]
+
+
+def describe_drift(slope: Slope | None, *, has_year: bool) -> str:
+    """Return since when a value drifts, and how fast: "drifts since 3 Nov, −1.2 % a day"; "" unless it continues."""
+    if slope is None or not slope.continues:
+        return ""
+    rate = f", {format_signed_percent(slope.per_day)} a day" if slope.per_day else ""
+    return f"drifts since {format_day(slope.from_at, has_year=has_year)}{rate}"
 
 
 def describe_kind(kind: str, switched_at: datetime | None) -> str:

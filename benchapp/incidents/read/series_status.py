@@ -29,7 +29,9 @@ from benchapp.models import (
     IncidentState,
     Series,
     Severity,
+    Slope,
     Verdict,
+    read_slope,
 )
 from benchapp.models.filtering import match_series
 
@@ -42,7 +44,8 @@ _UNRESOLVED: Final = [state.value for state in UNRESOLVED]
 IS_OPEN: Final = "(incident.is_open AND change.evidence->>'is_back' IS DISTINCT FROM 'true')"
 _READ_SERIES: Final = (
     "SELECT change.series_id, change.id, change.incident_id, change.metric, change.is_regression, change.relative,"  # noqa: S608
-    f" change.started_at, {IS_OPEN}, incident.state, incident.planned_event_id"
+    " change.started_at, CASE WHEN change.method LIKE 'drift-%%' THEN change.evidence END,"
+    f" {IS_OPEN}, incident.state, incident.planned_event_id"
     " FROM benchapp_change change JOIN benchapp_incident incident ON incident.id = change.incident_id"
     " WHERE (incident.state = ANY(%s) OR incident.verdict = %s AND change.metric = %s)"
     # One value, however many series.
@@ -80,7 +83,7 @@ class SeriesMark:
 
     state: "open": its incident is open; "recovered": it, or this series, is back at the level before, and not resolved;
     "accepted": a person accepted the new level as the baseline; "muted": it was an expected change.
-    relative: after / before − 1.
+    relative: after / before − 1. slope: of a drift.
     """
 
     series_id: int
@@ -91,6 +94,7 @@ class SeriesMark:
     is_regression: bool
     relative: float
     started_at: datetime
+    slope: Slope | None = None
 
     def is_open_in(self, metric: str | None) -> bool:
         """Return whether it is an open change of a metric, or of what is detected instead; None: of any metric."""
@@ -116,14 +120,22 @@ def read_series_marks(series_ids: Sequence[int], *, metric: str | None) -> dict[
     detected = set(CATALOG) if metric is None else list_detected_metrics([metric])
     places = {name: place if metric is None else 0 for place, name in enumerate(CATALOG)}
     best: dict[int, tuple[tuple[bool, int, bool, int], SeriesMark]] = {}
-    for series_id, change_id, incident_id, of, is_regression, relative, started_at, *about in rows:
+    for series_id, change_id, incident_id, of, is_regression, relative, started_at, drift, *about in rows:
         state = _find_state(*about)
         rank = (of not in detected, _ORDER[state], state == "open" and not is_regression, places[of])
         if series_id not in best or rank <= best[series_id][0]:
             best[series_id] = (
                 rank,
                 SeriesMark(
-                    series_id, change_id, incident_id, of, state, bool(is_regression), relative, started_at
+                    series_id,
+                    change_id,
+                    incident_id,
+                    of,
+                    state,
+                    bool(is_regression),
+                    relative,
+                    started_at,
+                    read_slope(drift or {}),
                 ),
             )
     return {series_id: mark for series_id, (_, mark) in best.items()}

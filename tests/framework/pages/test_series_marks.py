@@ -1,5 +1,6 @@
 """The mark of a series as pages show it."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -7,10 +8,11 @@ import pytest
 
 from benchapp.framework.pages.series_marks import show_mark, show_scope_mark
 from benchapp.incidents.read.series_status import ScopeMark, SeriesMark
-from benchapp.models import Severity
+from benchapp.models import Severity, Slope
 
 AT = datetime(2026, 11, 8, 12, 0, tzinfo=UTC)
 NOW = datetime(2026, 11, 22, 12, 0, tzinfo=UTC)
+DRIFT = Slope(AT.replace(day=3), AT, -0.012, continues=True)
 
 
 def make_mark(**fields: Any) -> SeriesMark:
@@ -34,6 +36,14 @@ def make_mark(**fields: Any) -> SeriesMark:
         ({"is_regression": False, "relative": 0.25}, "▲ +25 % since 8 Nov", "better"),
         ({"started_at": AT.replace(year=2025)}, "▼ −22 % since 8 Nov 2025", "worse"),
         ({"metric": "latency_p99_ns", "relative": 0.4}, "▲ p99 latency +40 % since 8 Nov", "worse"),
+        ({"slope": DRIFT}, "▼ drifts since 3 Nov, −1.2 % a day", "worse"),
+        (
+            {"slope": DRIFT, "metric": "latency_p99_ns"},
+            "▼ p99 latency drifts since 3 Nov, −1.2 % a day",
+            "worse",
+        ),
+        ({"slope": replace(DRIFT, per_day=None)}, "▼ drifts since 3 Nov", "worse"),
+        ({"slope": replace(DRIFT, continues=False)}, "▼ −22 % since 8 Nov", "worse"),
         ({"state": "recovered"}, "recovered from −22 %", "settled"),
         ({"state": "accepted"}, "accepted −22 % on 8 Nov", "settled"),
     ],
