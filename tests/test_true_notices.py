@@ -75,6 +75,15 @@ def test_regression_is_suspected_after_three_runs_and_told_after_six() -> None:
     assert IncidentEvent.objects.get(kind="opened").at < NOON + STEP * (worse_at - 2)
 
 
+def test_three_bad_runs_after_a_recovery_are_told_to_nobody_who_waits_for_more() -> None:
+    levels = [1.0] * 40 + [0.8] * 12 + [1.0] * 18 + [0.8] * 3 + [1.0] * 12
+
+    told = tell_story(make_speeds(levels), step=STEP, judged=range(40, 85))
+
+    assert [(run, kind) for run, kind in told if run >= 70] == []
+    assert [kind for _, kind in told] == ["worse", "over"]
+
+
 def test_what_is_on_and_off_for_five_days_comes_and_goes() -> None:
     levels = [1.0] * 30 + ([0.75] * 20 + [1.0] * 20) * 4
 
