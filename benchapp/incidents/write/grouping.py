@@ -276,8 +276,8 @@ def _absorb(incident: Incident, events: Events) -> int | None:
         is_open=True,
     )
     # What a person separated is not merged again.
-    separated = IncidentEvent.objects.filter(incident=OuterRef("pk"), kind__in=("undone", "split"))
-    others = others.exclude(pk=incident.pk).exclude(Exists(separated))
+    separated = IncidentEvent.objects.filter(kind__in=("undone", "split"))
+    others = others.exclude(pk=incident.pk).exclude(Exists(separated.filter(incident=OuterRef("pk"))))
     parts = [
         other
         for other in others.order_by("pk")
@@ -286,7 +286,8 @@ def _absorb(incident: Incident, events: Events) -> int | None:
         # A volume type that became slower is no part of the drift of others.
         and (_do_drift(steps, drifts) or not has_other_factors(other, incident))
     ]
-    kept = next((one for one in (incident, *parts) if _is_taken(one)), incident)
+    may_go = not separated.filter(incident=incident).exists()
+    kept = next((one for one in (incident, *parts) if _is_taken(one)), incident) if may_go else incident
     merged = [one for one in (incident, *parts) if one.pk != kept.pk and not _is_taken(one)]
     if not merged:
         return None
