@@ -87,7 +87,7 @@ def list_stored() -> list[dict[str, Any]]:
         *Measurement.objects.order_by("run", "position").values("run", "series", "iops", "is_excluded"),
         *Series.objects.order_by("pk").values("pk", "measurement_count", "first_at", "last_at", "badges"),
         *Host.objects.order_by("pk").values("name", "run_count"),
-        *Level.objects.order_by("series", "metric").values(
+        *Level.objects.order_by("series", "metric", "from_at").values(
             "series", "metric", "n", "median", "from_at", "to_at"
         ),
     ]

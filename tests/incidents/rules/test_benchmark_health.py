@@ -19,6 +19,7 @@ GOOD = {
     "unresolved_count": 0,
     "verdicts": VerdictCounts(real=2, noise=1),
     "smallest_detectable_change": 0.04,
+    "metrics": ("iops",),
 }
 
 
