@@ -9,7 +9,7 @@ from statistics import fmean, median, median_low
 from typing import Any, Final
 
 from django.conf import settings
-from django.db.models import Max, QuerySet
+from django.db.models import QuerySet
 
 from benchapp.catalog.dimensions import DIMENSIONS
 from benchapp.catalog.metrics import (
@@ -232,17 +232,18 @@ def _move(
 def _is_lasting(
     incident: Incident, changes: Sequence[Change], known: Mapping[tuple[int, str], NewestValues]
 ) -> bool:
-    """Return whether the newest six runs are bad, and most changes have three further runs since it began.
+    """Return whether the newest six runs are bad, and most changes have three further runs since they opened it.
 
-    Or five by their values, if they were found late.
+    Or five by their values, if they were found late. What is bad again must be so in three quarters of them.
     """
     begins = IncidentEvent.objects.filter(incident=incident, kind__in=_BEGINS[1:], by=None, undone_at=None)
-    again_at = begins.aggregate(at=Max("at"))["at"]
+    if begins.exists():
+        return _are_bad(changes, known, runs=_LASTING_RUNS)
     further = sum(
-        (change.state == ChangeState.CONFIRMED and again_at is None)
+        change.state == ChangeState.CONFIRMED
         or (
             _key(change) in known
-            and known[_key(change)].to_at - max(change.found_at, again_at or incident.opened_at)
+            and known[_key(change)].to_at - max(change.found_at, incident.opened_at)
             > timedelta(seconds=(CONFIRMED_RUNS - 1) * (change.evidence.get("interval_s") or _UNKNOWN_S))
         )
         for change in changes

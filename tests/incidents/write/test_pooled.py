@@ -309,7 +309,7 @@ def test_pooled_levels_that_are_no_longer_updated_are_no_recovery(
     for module in (pooled, incidents):
         monkeypatch.setattr(module, "UPDATED_SLOTS", 14)
     monkeypatch.setattr(pooled, "_REACH_SLOTS", 8)
-    for number, factor in enumerate([0.97] * 11 + [1.0] * 4 + [0.97] * 7):
+    for number, factor in enumerate([0.97] * 11 + [1.0] * 4 + [0.97] * 10):
         measure(quiet_host, 1, factor=factor, seed=100 + number)
 
     kinds = list(IncidentEvent.objects.order_by("id").values_list("kind", flat=True))
