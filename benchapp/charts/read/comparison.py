@@ -69,7 +69,7 @@ _VIRTUAL: Final = {"host": ("scope",), "pool": ("scope",), "pattern": ("rw", "di
 _UNHASHABLE: Final = "options"
 _NO_ROWS: Final = np.empty(0, dtype=np.int64)
 # Of the probability that a pooled difference is chance, adjusted among all pools.
-_POOL_ERROR: Final = 0.05
+_POOLED_ERROR: Final = 0.05
 Verdict = Literal["worse", "better", "same", "undecided"]
 Evidence = Literal["", "value", "spread", "pattern", "incident"]
 # Their columns are matched on, one by one.
@@ -185,7 +185,7 @@ def is_within(comparison: Comparison, smallest_change: float) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class PooledPattern:
     """One metric of several series: each run counts once, with the mean of its values relative to the medians of A.
 
     pattern: of the series; "" of all of a host or pool. is_worse: B against A, if significant, and the median of the
@@ -223,7 +223,7 @@ class NotCompared:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonResult:
-    """Both sides. pairs: differences first. pools: by pattern. free: names of the compared columns that differ.
+    """Both sides. pairs: differences first. pooled: by pattern. free: names of the compared columns that differ.
 
     counts: series on each side; is_cut: a side has more than SERIES_MAXIMUM, or there are more than COMPARED_MAXIMUM
     values, whose rest is left out. scopes: hosts and pools of the compared values of each side, of all if none is
@@ -234,7 +234,7 @@ class ComparisonResult:
     """
 
     pairs: tuple[Pair, ...]
-    pools: tuple[Pool, ...]
+    pooled: tuple[PooledPattern, ...]
     not_compared: tuple[NotCompared, ...]
     only_a: tuple[Unmatched, ...]
     only_b: tuple[Unmatched, ...]
@@ -302,7 +302,7 @@ def compare_sides(
     pairs, pools = _make_pairs(found, wanted, free)
     return ComparisonResult(
         pairs=pairs,
-        pools=pools,
+        pooled=pools,
         not_compared=tuple(_list_not_compared(both.values(), wanted, metrics, free)),
         only_a=_list_unmatched(groups, place=0),
         only_b=_list_unmatched(groups, place=1),
@@ -476,7 +476,7 @@ def _list_not_compared(
 
 def _make_pairs(
     found: Sequence[_Found], values: Sequence[SideValues], free: frozenset[str]
-) -> tuple[tuple[Pair, ...], tuple[Pool, ...]]:
+) -> tuple[tuple[Pair, ...], tuple[PooledPattern, ...]]:
     """Return the pairs, differences first, and the pools of patterns."""
     adjusted = adjust([each.comparison.p for each in found])
     usual = _read_usual(found)
@@ -522,15 +522,15 @@ def _make_pairs(
 
 
 def _find_smallest(found: _Found, thresholds: Mapping[int, Mapping[str, float]]) -> float:
-    # Of the maximum that of p99.
+    # The maximum has the threshold of p99.
     limited = find_detected_metric(found.metric, SMALLEST_CHANGES)
     return min(thresholds[row["id"]][limited] for rows in found.sides for row in rows)
 
 
-_PoolKey = tuple[tuple[str, ...], tuple[str, ...], str, str]
+_PooledKey = tuple[tuple[str, ...], tuple[str, ...], str, str]
 
 
-def _name_pools(found: _Found) -> list[_PoolKey]:
+def _name_pools(found: _Found) -> list[_PooledKey]:
     """Return the pools of a value: of its pattern, and of its host or pool."""
     a, b = map(_list_scopes, found.sides)
     row = found.sides[0][0]
@@ -539,12 +539,12 @@ def _name_pools(found: _Found) -> list[_PoolKey]:
 
 def _pool(
     found: Sequence[_Found], values: Sequence[SideValues], smallest_changes: Sequence[float]
-) -> dict[_PoolKey, Pool]:
+) -> dict[_PooledKey, PooledPattern]:
     """Compare the series of each pattern, and of each host or pool, together; a single one is a pool, too.
 
     As the gate does for a build: what all have in common is clearer in their mean, and there are fewer tests.
     """
-    groups: dict[_PoolKey, list[tuple[_Found, float]]] = defaultdict(list)
+    groups: dict[_PooledKey, list[tuple[_Found, float]]] = defaultdict(list)
     for each, smallest in zip(found, smallest_changes, strict=True):
         if each.comparison.a.median > 0:
             for key in _name_pools(each):
@@ -573,9 +573,9 @@ def _pool(
     pools = {}
     for (key, members), comparison, p in zip(groups.items(), comparisons, adjusted, strict=True):
         smallest = min(each for _, each in members)
-        is_significant = comparison.is_significant and p is not None and p < _POOL_ERROR
+        is_significant = comparison.is_significant and p is not None and p < _POOLED_ERROR
         middle = median(each.comparison.b.median / each.comparison.a.median for each, _ in members)
-        pools[key] = Pool(
+        pools[key] = PooledPattern(
             *key,
             comparison=comparison,
             smallest_change=smallest,
@@ -671,14 +671,14 @@ class ScopeResult:
     """The compared values of one host or pool, or of all; scope: "" for all.
 
     verdict: "worse" if any value is, "same" if the interval of each pattern excludes the smallest change, and no value
-    has an interval beyond it. differences: the largest first. undecided_pools: the widest first. worse, better,
+    has an interval beyond it. differences: the largest first. undecided_patterns: the widest first. worse, better,
     undecided: among all `values`.
     """
 
     scope: str
     verdict: Verdict
     differences: tuple[PatternDifference, ...]
-    undecided_pools: tuple[Pool, ...]
+    undecided_patterns: tuple[PooledPattern, ...]
     values: int
     worse: int
     better: int
@@ -697,11 +697,11 @@ def summarize_scopes(found: ComparisonResult) -> tuple[list[ScopeResult], ScopeR
         groups[pair.a_scopes[0]].append(pair)
     if len(groups) < 2:
         return None
-    pools: dict[str, list[Pool]] = defaultdict(list)
-    for pool in found.pools:
+    pools: dict[str, list[PooledPattern]] = defaultdict(list)
+    for pool in found.pooled:
         pools[pool.a_scopes[0]].append(pool)
     results = [_summarize(scope, own, pools[scope]) for scope, own in groups.items()]
-    return sorted(results, key=_rank_scope), _summarize("", found.pairs, found.pools)
+    return sorted(results, key=_rank_scope), _summarize("", found.pairs, found.pooled)
 
 
 def summarize_patterns(pairs: Iterable[Pair]) -> tuple[PatternDifference, ...]:
@@ -734,7 +734,7 @@ def _make_difference(
     )
 
 
-def _summarize(scope: str, pairs: Sequence[Pair], pools: Sequence[Pool]) -> ScopeResult:
+def _summarize(scope: str, pairs: Sequence[Pair], pools: Sequence[PooledPattern]) -> ScopeResult:
     counts = Counter(pair.verdict for pair in pairs)
     undecided = [pool for pool in pools if not is_within(pool.comparison, pool.smallest_change)]
     pooled = {(pool.pattern, pool.metric) for pool in pools}
@@ -749,7 +749,7 @@ def _summarize(scope: str, pairs: Sequence[Pair], pools: Sequence[Pool]) -> Scop
         scope=scope,
         verdict=verdict,
         differences=summarize_patterns(pairs),
-        undecided_pools=tuple(sorted(undecided, key=_measure_width, reverse=True)),
+        undecided_patterns=tuple(sorted(undecided, key=_measure_width, reverse=True)),
         values=len(pairs),
         worse=counts["worse"],
         better=counts["better"],
@@ -757,7 +757,7 @@ def _summarize(scope: str, pairs: Sequence[Pair], pools: Sequence[Pool]) -> Scop
     )
 
 
-def _measure_width(pool: Pool) -> float:
+def _measure_width(pool: PooledPattern) -> float:
     """Return the width of the interval; 0 without one."""
     return (pool.comparison.high or 0) - (pool.comparison.low or 0)
 

@@ -29,7 +29,7 @@ from benchapp.charts.read.comparison import (
     Evidence,
     Pair,
     PatternDifference,
-    Pool,
+    PooledPattern,
     ScopeResult,
     Side,
     summarize_patterns,
@@ -149,12 +149,12 @@ def describe_scope(result: ScopeResult) -> str:
     """Return the result of a host or pool without differences."""
     if result.verdict == "same":
         return "same"
-    pools = [each for each in result.undecided_pools if each.comparison.low is not None]
+    pools = [each for each in result.undecided_patterns if each.comparison.low is not None]
     named = "; ".join(map(_describe_pool, pools[:_NAMED_MAXIMUM]))
     return f"not decided{f': {named}' if named else ''}"
 
 
-def _describe_pool(pool: Pool) -> str:
+def _describe_pool(pool: PooledPattern) -> str:
     found = pool.comparison
     pattern, label = describe_value("pattern", pool.pattern), CATALOG[pool.metric].label
     low, high = (format_signed_percent((end or 1) - 1) for end in (found.low, found.high))

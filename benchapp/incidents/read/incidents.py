@@ -86,7 +86,7 @@ class IncidentDetail:
     """One incident. changes: in the order asked for; changes_left_out: how many more there are.
 
     Live changes are those not withdrawn. largest: None without live changes. scopes, workloads: of the live changes,
-    without duplicates; workloads as "4k random read": one if it is that of all. of_scopes: the largest change of each
+    without duplicates; workloads as "4k random read": one if all have it. of_scopes: the largest change of each
     scope in the metric of the largest, of its workload if possible, the largest first, at most SCOPES_SHOWN.
     live_count: changes of all metrics. events: oldest first.
     """
@@ -265,7 +265,7 @@ def _make_detail(
 
 
 def _choose_of_scopes(live: Sequence[_Key]) -> list[_Key]:
-    """Return a change of each scope, that of the largest first. live: the largest first."""
+    """Return the largest change of each scope, the largest first. live: the largest first."""
     found: dict[str, _Key] = {}
     alike = [key for key in live if key.metric == live[0].metric]
     for key in sorted(alike, key=lambda key: _name_workload(key) != _name_workload(live[0])):

@@ -267,7 +267,7 @@ def absorb_steps(scopes: Collection[str], events: Events) -> set[int]:
 
 
 def _absorb(incident: Incident, events: Events) -> int | None:
-    """Return the incident that remains: that of the drift, or else the oldest one that a person has taken."""
+    """Return the incident that remains: the drift's, or the oldest one that a person has taken."""
     drifts = list(_list_live_changes().filter(incident=incident, method=DRIFT_METHOD))
     others = Incident.objects.filter(
         scope=incident.scope,
